@@ -1,0 +1,116 @@
+//! Labels, annotations and the names of children. Names and keys are KubeRay's, so that its tools find ours.
+
+/// Labels on pods and Services.
+pub mod labels {
+    pub const CLUSTER: &str = "ray.io/cluster";
+    pub const NODE_TYPE: &str = "ray.io/node-type";
+    pub const GROUP: &str = "ray.io/group";
+    pub const IDENTIFIER: &str = "ray.io/identifier";
+    pub const IS_RAY_NODE: &str = "ray.io/is-ray-node";
+    /// Slot of a worker in its group (KubeRay's replica index).
+    pub const REPLICA_INDEX: &str = "ray.io/worker-group-replica-index";
+    pub const REPLICA_NAME: &str = "ray.io/worker-group-replica-name";
+    pub const HOST_INDEX: &str = "ray.io/replica-host-index";
+    pub const SERVE: &str = "ray.io/serve";
+    pub const ORIGINATED_FROM_CRD: &str = "ray.io/originated-from-crd";
+    pub const ORIGINATED_FROM_CR_NAME: &str = "ray.io/originated-from-cr-name";
+    pub const APP_NAME: &str = "app.kubernetes.io/name";
+    pub const CREATED_BY: &str = "app.kubernetes.io/created-by";
+}
+
+/// Annotations that we read or write.
+pub mod annotations {
+    pub const FT_ENABLED: &str = "ray.io/ft-enabled";
+    pub const OVERWRITE_CONTAINER_CMD: &str = "ray.io/overwrite-container-cmd";
+    pub const RECREATE_HASH: &str = "ray.io/upgrade-strategy-recreate-hash";
+    pub const KUBERAY_VERSION: &str = "ray.io/kuberay-version";
+    pub const DISABLE_HEAD_RESTART: &str = "ray.io/disable-provisioned-head-restart";
+    /// How many pods stood in this slot before this one. Ours.
+    pub const INCARNATION: &str = "ray.io/incarnation";
+    /// How many pods in a row failed in this slot soon after they started. Ours: it grows the delay of the next.
+    pub const QUICK_FAILURES: &str = "ray.io/quick-failures";
+}
+
+/// The value of `ray.io/group` on the head pod.
+pub const HEAD_GROUP: &str = "headgroup";
+/// The value of `spec.managedBy` that leaves the object to us (also the default).
+pub const MANAGED_BY_US: &str = "ray.io/kuberay-operator";
+/// Ray's ports.
+pub const PORT_GCS: i32 = 6379;
+pub const PORT_DASHBOARD: i32 = 8265;
+pub const PORT_CLIENT: i32 = 10001;
+pub const PORT_METRICS: i32 = 8080;
+pub const PORT_SERVE: i32 = 8000;
+pub const PORT_DASHBOARD_AGENT: i32 = 52365;
+
+/// Letters that Kubernetes uses for generated suffixes: no vowels, nothing that looks like another.
+const SUFFIX_LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+
+/// A pod's name: KubeRay's visible form with the suffix taken from who it is, so that creating it twice is
+/// "already exists". `prefix` is the cluster's name for the head, `<cluster>-<group>` for a worker; `role` is `head`
+/// or `worker`. The first 50 bytes of the prefix are kept, lower-cased (KubeRay's rule).
+pub fn pod_name(prefix: &str, role: &str, uid: &str, group: &str, slot: u32, host: u32, incarnation: u32) -> String {
+    let suffix = hash_suffix(&format!("{uid}/{group}/{slot}/{host}/{incarnation}"));
+    format!("{}-{role}-{suffix}", first_bytes(&prefix.to_lowercase(), 50))
+}
+
+/// `<cluster>-head-svc`, unless the user named the head Service.
+pub fn head_service_name(cluster: &str, custom: Option<&str>) -> String {
+    match custom {
+        Some(name) if !name.is_empty() => name.to_owned(),
+        _ => format!("{cluster}-head-svc"),
+    }
+}
+
+/// The Service for people outside the cluster, made when `serviceType` is NodePort or LoadBalancer.
+pub fn head_external_service_name(cluster: &str) -> String {
+    format!("{cluster}-head-external")
+}
+
+/// A label value of at most 63 bytes: the end is kept, a leading punctuation mark becomes `r` (KubeRay's rule).
+pub fn label_value(s: &str) -> String {
+    keep_end(s, 63)
+}
+
+/// A child's name of at most 50 bytes: the end is kept, a leading digit or punctuation mark becomes `r` (KubeRay's rule).
+pub fn child_name(s: &str) -> String {
+    let kept = keep_end(s, 50);
+    if kept.starts_with(|c: char| c.is_ascii_digit()) { format!("r{}", &kept[1..]) } else { kept }
+}
+
+fn keep_end(s: &str, max: usize) -> String {
+    let mut start = s.len().saturating_sub(max);
+    while !s.is_char_boundary(start) {
+        start += 1;
+    }
+    let kept = &s[start..];
+    match kept.chars().next() {
+        Some(c) if c.is_ascii_punctuation() => format!("r{}", &kept[1..]),
+        _ => kept.to_owned(),
+    }
+}
+
+fn first_bytes(s: &str, max: usize) -> &str {
+    let mut end = s.len().min(max);
+    while !s.is_char_boundary(end) {
+        end -= 1;
+    }
+    &s[..end]
+}
+
+/// Five letters from a 64-bit FNV-1a hash, stable across versions and platforms.
+fn hash_suffix(identity: &str) -> String {
+    let mut h = fnv1a(identity.as_bytes());
+    (0..5)
+        .map(|_| {
+            let letter = SUFFIX_LETTERS[(h % SUFFIX_LETTERS.len() as u64) as usize];
+            h /= SUFFIX_LETTERS.len() as u64;
+            letter as char
+        })
+        .collect()
+}
+
+/// 64-bit FNV-1a: a hash that never changes between versions, unlike the standard library's.
+pub fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x0000_0100_0000_01b3))
+}

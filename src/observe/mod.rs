@@ -1,0 +1,3 @@
+//! What is: watch tasks, small views of objects, an index by owner, work queues.
+
+pub mod seen;

@@ -1,0 +1,199 @@
+//! The small views that planners decide on. A view holds only what some planner reads; everything else of a pod or
+//! Service is dropped while it is decoded.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::jiff::Timestamp;
+
+/// All that is known about one object's surroundings when its planner runs.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// Pods that carry the cluster's label or are owned by it, ours or not, by name.
+    pub pods: BTreeMap<String, Arc<PodView>>,
+    /// Services owned by the object or bearing the names that its children would have, by name.
+    pub services: BTreeMap<String, Arc<ServiceView>>,
+    /// Effects of this object that failed and have not succeeded since, oldest first.
+    pub failures: Vec<Failure>,
+    /// What the head itself said, if it was asked since these pods came up.
+    pub head: Option<HeadFacts>,
+}
+
+/// A pod, as far as we care.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PodView {
+    pub name: String,
+    pub namespace: String,
+    pub uid: String,
+    pub resource_version: String,
+    /// Uid of the controller owner, empty when there is none.
+    pub owner_uid: String,
+    pub created: Option<Timestamp>,
+    /// When the pod must be gone (deletion time stamp), if it is being deleted.
+    pub deleting: Option<Timestamp>,
+    pub labels: BTreeMap<String, String>,
+    /// Only the annotations under `ray.io/`.
+    pub annotations: BTreeMap<String, String>,
+    pub node: Option<String>,
+    pub restart_policy: String,
+    /// Name of `spec.containers[0]`: the Ray container, whatever it is called.
+    pub ray_container: String,
+    pub phase: String,
+    /// Why the pod as a whole is in its phase (`Evicted`, `NodeLost`, ...).
+    pub reason: String,
+    pub message: String,
+    pub ip: Option<String>,
+    /// Condition `Ready`: status, reason, message; `None` while the kubelet has not said.
+    pub ready: Option<PodCondition>,
+    /// Condition `PodScheduled` when it is False: what the scheduler says.
+    pub unscheduled: Option<PodCondition>,
+    pub init_containers: Vec<ContainerView>,
+    pub containers: Vec<ContainerView>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PodCondition {
+    pub status: String,
+    pub reason: String,
+    pub message: String,
+    pub since: Option<Timestamp>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ContainerView {
+    pub name: String,
+    pub ready: bool,
+    pub restarts: i32,
+    pub state: ContainerState,
+    /// How the previous run ended, if there was one.
+    pub last_end: Option<Terminated>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum ContainerState {
+    #[default]
+    Unknown,
+    Waiting { reason: String, message: String },
+    Running { since: Option<Timestamp> },
+    Terminated(Terminated),
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Terminated {
+    pub exit_code: i32,
+    pub reason: String,
+    /// The termination message: the container's last lines, when it left any.
+    pub message: String,
+    pub finished: Option<Timestamp>,
+}
+
+/// A Service, as far as we care.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ServiceView {
+    pub name: String,
+    pub namespace: String,
+    pub uid: String,
+    pub resource_version: String,
+    pub owner_uid: String,
+    pub deleting: bool,
+    pub labels: BTreeMap<String, String>,
+    /// Only the annotations under `ray.io/`.
+    pub annotations: BTreeMap<String, String>,
+    pub type_: String,
+    /// `None` means headless.
+    pub cluster_ip: Option<String>,
+    pub ports: Vec<ServicePortView>,
+    /// Addresses that the load balancer got.
+    pub load_balancer: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ServicePortView {
+    pub name: String,
+    pub port: i32,
+    /// Number or name, as text.
+    pub target_port: String,
+    pub node_port: Option<i32>,
+}
+
+/// An effect that the API server refused, or that did not answer in time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Failure {
+    pub kind: FailureKind,
+    /// `create`, `delete`, `patch`, ...
+    pub verb: String,
+    /// Resource and name, as a person would say it: `pods my-cluster-head-x7k2m`.
+    pub what: String,
+    /// The step's reason (`CreatedHeadPod`, ...), to tell one failed effect from another.
+    pub step: String,
+    /// The API server's words.
+    pub message: String,
+    pub since: Timestamp,
+    /// How many times in a row.
+    pub times: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureKind {
+    /// RBAC: 403 without quota or admission words.
+    Forbidden,
+    QuotaExceeded,
+    /// An admission plugin, policy or webhook said no.
+    AdmissionDenied,
+    /// 422: the object that we made is not acceptable.
+    Invalid,
+    /// The namespace is going away: nothing can be created in it.
+    NamespaceTerminating,
+    /// A name that we need is taken by an object that is not ours.
+    NameTaken,
+    /// No answer in time, a server error or a broken connection.
+    Unavailable,
+}
+
+/// What Ray's head said about its nodes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HeadFacts {
+    /// When it was asked.
+    pub at: Timestamp,
+    /// Which pods it was asked about: equal to the planner's own fingerprint as long as no pod came, went or restarted.
+    pub fingerprint: u64,
+    pub answer: Result<Vec<RayNode>, Unreachable>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct RayNode {
+    pub ip: String,
+    pub alive: bool,
+}
+
+/// Which layer between us and the head failed, and how.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unreachable {
+    /// `DNS`, `address`, `port`, `HTTP` or `login`.
+    pub layer: String,
+    pub message: String,
+    pub since: Timestamp,
+}
+
+impl PodView {
+    pub fn label(&self, key: &str) -> &str {
+        self.labels.get(key).map_or("", String::as_str)
+    }
+
+    pub fn annotation(&self, key: &str) -> &str {
+        self.annotations.get(key).map_or("", String::as_str)
+    }
+
+    pub fn is_ready(&self) -> bool {
+        self.phase == "Running" && self.deleting.is_none() && self.ready.as_ref().is_some_and(|c| c.status == "True")
+    }
+
+    pub fn is_running(&self) -> bool {
+        self.phase == "Running" && self.deleting.is_none()
+    }
+
+    /// The Ray container's status, matched by the name of `spec.containers[0]`.
+    pub fn ray(&self) -> Option<&ContainerView> {
+        self.containers.iter().find(|c| c.name == self.ray_container)
+    }
+}

@@ -1,0 +1,74 @@
+//! What should be: pure functions. No client, no clock, no randomness, no tokio.
+
+use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::jiff::Timestamp;
+
+/// What to do about one object, what to say about it, and when to look again.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan<S> {
+    /// In order: a later stage starts when the earlier one has succeeded.
+    pub steps: Vec<Step>,
+    /// The whole new status; `None` leaves what is there.
+    pub status: Option<S>,
+    /// Said once the steps are done, whether or not there are any.
+    pub notes: Vec<Note>,
+    /// When to run again although nothing happened. `None`: only when something changes.
+    pub look_again: Option<Timestamp>,
+    /// A question for Ray's head, to be asked outside the pass.
+    pub ask: Option<AskHead>,
+}
+
+/// One effect with its reason.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// Steps of one stage may run side by side.
+    pub stage: Stage,
+    /// CamelCase, as in events: `CreatedHeadPod`, `DeletedWorkerPod`, ...
+    pub reason: &'static str,
+    /// Why, in a sentence that a user understands. Goes to the event, the log and `plan -f`.
+    pub why: String,
+    pub action: Action,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    Delete,
+    Services,
+    Head,
+    Workers,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    CreatePod(Box<Pod>),
+    /// Deletes that pod and no other: the uid is a precondition.
+    DeletePod { namespace: String, name: String, uid: String },
+    CreateService(Box<Service>),
+    /// Server-side apply, for a Service of ours whose spec changed.
+    ApplyService(Box<Service>),
+    DeleteService { namespace: String, name: String, uid: String },
+}
+
+/// An event for the user.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Note {
+    pub warning: bool,
+    pub reason: &'static str,
+    /// events.k8s.io `action`: Create, Delete, Validate, ...
+    pub action: &'static str,
+    pub text: String,
+}
+
+/// Ask the head which nodes it knows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AskHead {
+    /// Which pods the answer will be about.
+    pub fingerprint: u64,
+    pub namespace: String,
+    pub service: String,
+    /// Fully qualified name of the head Service.
+    pub host: String,
+    pub port: i32,
+    /// Not before this time (back-off after a failure).
+    pub not_before: Option<Timestamp>,
+}
