@@ -3,6 +3,8 @@
 use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::jiff::Timestamp;
 
+pub mod raycluster;
+
 /// What to do about one object, what to say about it, and when to look again.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan<S> {
@@ -25,8 +27,13 @@ pub struct Step {
     pub stage: Stage,
     /// CamelCase, as in events: `CreatedHeadPod`, `DeletedWorkerPod`, ...
     pub reason: &'static str,
+    /// What it is about, within the reason: a group's name, a Service's name. A failure holds back steps of the same
+    /// reason and scope only.
+    pub scope: String,
     /// Why, in a sentence that a user understands. Goes to the event, the log and `plan -f`.
     pub why: String,
+    /// Whether it gets an event; false when another step of the plan tells of both.
+    pub tell: bool,
     pub action: Action,
 }
 
