@@ -10,6 +10,10 @@
 
 #![forbid(unsafe_code)]
 
+pub mod act;
 pub mod api;
 pub mod observe;
+pub mod offline;
 pub mod plan;
+pub mod ray;
+pub mod run;

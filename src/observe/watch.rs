@@ -12,7 +12,8 @@ use kube::api::Api;
 use kube::core::DeserializeGuard;
 use kube::runtime::reflector::{Store, store::Writer};
 use kube::runtime::watcher::{self, Event, InitialListStrategy, watcher};
-use kube::runtime::{WatchStreamExt, reflector::Lookup};
+use kube::runtime::reflector::ObjectRef;
+use kube::runtime::WatchStreamExt;
 use kube::{Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use std::sync::{Mutex, PoisonError};
@@ -47,7 +48,7 @@ impl Clusters {
     /// Takes in a newer version; an older one changes nothing. Says whether it was news.
     pub fn apply(&self, cluster: RayCluster) -> bool {
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = self.store.get(&cluster.to_object_ref(()));
+        let known = self.store.get(&ObjectRef::from_obj(&cluster));
         let stale = known.as_ref().is_some_and(|k| {
             k.metadata.uid == cluster.metadata.uid && version(&k.metadata.resource_version) >= version(&cluster.metadata.resource_version)
         });
@@ -59,7 +60,7 @@ impl Clusters {
 
     fn remove(&self, cluster: &RayCluster) {
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.store.get(&cluster.to_object_ref(())).is_some_and(|k| k.metadata.uid == cluster.metadata.uid) {
+        if self.store.get(&ObjectRef::from_obj(cluster)).is_some_and(|k| k.metadata.uid == cluster.metadata.uid) {
             writer.apply_watcher_event(&Event::Delete(cluster.clone()));
         }
     }

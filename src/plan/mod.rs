@@ -3,6 +3,8 @@
 use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::jiff::Timestamp;
 
+pub mod build;
+pub mod config;
 pub mod raycluster;
 
 /// What to do about one object, what to say about it, and when to look again.
