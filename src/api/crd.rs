@@ -168,9 +168,10 @@ fn version(kind: &Kind, name: &str) -> Value {
     })
 }
 
-/// One CustomResourceDefinition as a YAML document, keys in alphabetical order.
+/// One CustomResourceDefinition as a YAML document, keys in alphabetical order. Indented by one space: at more than
+/// twenty levels the second would be a third of the file.
 pub fn to_yaml(definition: &Value) -> String {
-    serde_saphyr::to_string(definition).expect("JSON can be written as YAML")
+    serde_saphyr::to_string_with_options(definition, serde_saphyr::ser_options! { indent_step: 1 }).expect("JSON can be written as YAML")
 }
 
 /// What belongs into `crds/`: file name (as KubeRay's) and text.

@@ -14,7 +14,10 @@ pub mod raycronjob;
 pub mod rayjob;
 pub mod rayservice;
 mod schema;
+pub mod syntax;
 pub mod validation;
+mod validation_options;
+pub mod version;
 
 pub use raycluster::{RayCluster, RayClusterSpec, RayClusterStatus};
 pub use raycronjob::{RayCronJob, RayCronJobSpec, RayCronJobStatus};

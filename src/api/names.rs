@@ -21,6 +21,7 @@ pub mod labels {
 /// Annotations that we read or write.
 pub mod annotations {
     pub const FT_ENABLED: &str = "ray.io/ft-enabled";
+    pub const EXTERNAL_STORAGE_NAMESPACE: &str = "ray.io/external-storage-namespace";
     pub const OVERWRITE_CONTAINER_CMD: &str = "ray.io/overwrite-container-cmd";
     pub const RECREATE_HASH: &str = "ray.io/upgrade-strategy-recreate-hash";
     pub const KUBERAY_VERSION: &str = "ray.io/kuberay-version";
