@@ -113,6 +113,12 @@ checks=$((checks + 1))
 mkdir "$work/unpacked" && tar -xmzf "$work"/ray-operator-*.tgz -C "$work/unpacked"
 diff -r "$root/crds" "$work/unpacked/ray-operator/crds" > "$work/out" || fail "packaged CRDs differ from crds/: $(cat "$work/out")"
 
+# Helm keeps the whole chart in a Secret of at most 1 MiB, in which it takes about two and a half times this size.
+set_name=size
+checks=$((checks + 1))
+size=$(wc -c < "$(echo "$work"/ray-operator-*.tgz)")
+[ "$size" -lt 380000 ] || fail "the package has $size bytes: the release's Secret would not fit"
+
 set_name=versions
 checks=$((checks + 1))
 want=$(sed -n 's/^version = "\(.*\)"/\1/p' "$root/Cargo.toml" | head -n 1)
@@ -272,6 +278,16 @@ refuse "above zero" --set kubeClient.qps=0
 refuse "64 hex digits" --set image.digest=sha256:12
 refuse "does not schedule pods in gangs" --set batchScheduler.name=volcano
 refuse "KubeRay's program" --set operatorCommand=/manager
+
+if [ $server = yes ]; then
+  set_name=notes
+  checks=$((checks + 1))
+  "$helm" install notes "$chart" --namespace default --dry-run=server --skip-crds --set rbacEnable=false,repicas=2,configuration.defaultPodLabels.a=b > "$work/out" 2>&1 || fail "$(cat "$work/out")"
+  for words in "deployment/notes-ray-operator" "no RBAC objects" "repicas: this chart has no such values" "only with configuration.enabled=true"; do
+    checks=$((checks + 1))
+    grep -qF -- "$words" "$work/out" || fail "the notes do not say '$words'"
+  done
+fi
 
 if [ $failures -gt 0 ]; then
   echo "chart: $failures of $checks checks failed" >&2
