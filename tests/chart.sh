@@ -274,7 +274,7 @@ refuse "additional properties 'tagg' not allowed" --set image.tagg=1
 refuse "got string, want null or array" --set watchNamespace=a
 refuse "they would all work on the same objects" --set replicaCount=2,leaderElectionEnabled=false
 refuse "at least 1" --set reconcileConcurrency=0
-refuse "above zero" --set kubeClient.qps=0
+refuse "neither may be 0" --set kubeClient.qps=0
 refuse "64 hex digits" --set image.digest=sha256:12
 refuse "does not schedule pods in gangs" --set batchScheduler.name=volcano
 refuse "KubeRay's program" --set operatorCommand=/manager

@@ -122,8 +122,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if lt (int .Values.reconcileConcurrency) 1 -}}
 {{- fail (printf "reconcileConcurrency is %v: it must be a whole number of at least 1." .Values.reconcileConcurrency) -}}
 {{- end -}}
-{{- if or (le (float64 .Values.kubeClient.qps) 0.0) (lt (int .Values.kubeClient.burst) 1) -}}
-{{- fail (printf "kubeClient.qps is %v and kubeClient.burst is %v: both must be above zero." .Values.kubeClient.qps .Values.kubeClient.burst) -}}
+{{- if or (eq (float64 .Values.kubeClient.qps) 0.0) (lt (int .Values.kubeClient.burst) 1) -}}
+{{- fail (printf "kubeClient.qps is %v and kubeClient.burst is %v: neither may be 0. A negative qps switches the limit off." .Values.kubeClient.qps .Values.kubeClient.burst) -}}
 {{- end -}}
 {{- if and .Values.image.digest (not (regexMatch "^sha256:[0-9a-f]{64}$" .Values.image.digest)) -}}
 {{- fail (printf "image.digest is %q: it must be \"sha256:\" and 64 hex digits." .Values.image.digest) -}}
