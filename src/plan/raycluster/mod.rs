@@ -121,7 +121,7 @@ pub fn plan(cluster: &RayCluster, seen: &Seen, now: Timestamp, config: &PlanConf
     let written = status::compute(&scene, suspension, &verdict, &part.steps);
     plan.notes = written.notes;
     plan.status = written.status;
-    plan.look_again = earliest(part.look_again, written.look_again);
+    plan.look_again = earliest(part.look_again, earliest(written.look_again, verdict.look_again));
     plan.steps = part.steps;
     plan
 }

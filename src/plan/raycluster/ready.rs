@@ -25,6 +25,7 @@ pub(super) struct Verdict {
     pub message: String,
     pub ask: bool,
     pub not_before: Option<Timestamp>,
+    pub look_again: Option<Timestamp>,
 }
 
 impl Verdict {
@@ -109,14 +110,12 @@ fn workers(scene: &Scene<'_>) -> Verdict {
             .map(|p| format!("; {} is not Ready: {}", p.name, symptoms::state_of(p)))
             .unwrap_or_default();
         let message = format!("{} of {} workers ready{waiting}", count.ready_of_wanted, count.wanted);
-        return match joined(scene) {
-            Joined::Unreachable(message) => Verdict::no("HeadUnreachable", message),
-            _ => Verdict::no("ScalingUp", message),
-        };
+        return Verdict::no("ScalingUp", message);
     }
-    if leaving > 0 || (count.surplus > 0 && !autoscaled) {
-        let message = format!("{} workers wanted; {} more are still going away", count.wanted, leaving + count.surplus);
-        return Verdict::no("ScalingDown", message);
+    if !leaving.is_empty() || (count.surplus > 0 && !autoscaled) {
+        let message = format!("{} workers wanted; {} more are still going away", count.wanted, leaving.len() + count.surplus as usize);
+        let look_again = leaving.into_iter().min();
+        return Verdict { look_again, ..Verdict::no("ScalingDown", message) };
     }
     let good = Verdict {
         ready: true,
@@ -150,16 +149,17 @@ fn workers(scene: &Scene<'_>) -> Verdict {
     }
 }
 
-/// Worker pods that are being deleted and that nobody replaced.
-fn leaving_surplus(scene: &Scene<'_>) -> i32 {
-    /// After this long past its deadline a pod hangs on a lost node; the cluster does not wait for it.
+/// Until when the cluster waits for each worker pod that is being deleted and that nobody replaced: a while past its
+/// deadline. A pod that stays longer hangs on a lost node.
+fn leaving_surplus(scene: &Scene<'_>) -> Vec<Timestamp> {
     const LATE: SignedDuration = SignedDuration::from_secs(60);
-    let all = scene.workers().filter(|p| p.deleting.is_some_and(|at| scene.now < at + LATE));
-    all.filter(|gone| {
-        let place = gone.place();
-        !live(scene.workers(), scene).any(|p| p.place() == place)
-    })
-    .count() as i32
+    let kept: BTreeSet<_> = live(scene.workers(), scene).map(PodView::place).collect();
+    scene
+        .workers()
+        .filter(|p| !kept.contains(&p.place()))
+        .filter_map(|p| p.deleting.map(|deadline| deadline + LATE))
+        .filter(|until| *until > scene.now)
+        .collect()
 }
 
 enum Joined {
