@@ -1,5 +1,10 @@
 //! What should be: pure functions. No client, no clock, no randomness, no tokio.
 
+pub mod build;
+pub mod config;
+pub mod quantity;
+pub mod resources;
+
 use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::jiff::Timestamp;
 
