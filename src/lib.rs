@@ -11,5 +11,8 @@
 #![forbid(unsafe_code)]
 
 pub mod api;
+pub mod cli;
+pub mod config;
 pub mod observe;
 pub mod plan;
+pub mod run;

@@ -1,0 +1,1 @@
+//! The machine room: start order, leader election, metrics, health, logs, the client.
