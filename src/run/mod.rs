@@ -1,1 +1,2 @@
 //! The machine room: start order, leader election, metrics, health, logs, the client.
+pub mod leader;
