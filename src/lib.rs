@@ -14,5 +14,6 @@ pub mod api;
 pub mod cli;
 pub mod config;
 pub mod observe;
+pub mod offline;
 pub mod plan;
 pub mod run;

@@ -11,7 +11,6 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use thiserror::Error;
 use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
 
 use super::metrics::Metrics;
 use crate::config::ListenAddr;
@@ -99,9 +98,9 @@ pub async fn listen(flag: &'static str, address: &ListenAddr) -> Result<Option<T
     })
 }
 
-/// Serves until the task is aborted or the process ends.
-pub fn serve(listener: TcpListener, router: Router) -> JoinHandle<std::io::Result<()>> {
-    tokio::spawn(async move { axum::serve(listener, router).await })
+/// Serves for as long as the future is driven.
+pub async fn serve(listener: TcpListener, router: Router) -> std::io::Result<()> {
+    axum::serve(listener, router).await
 }
 
 #[cfg(test)]
@@ -125,7 +124,7 @@ mod tests {
         readiness.wait_for("rayclusters");
         let listener = listen("--metrics-addr", &ListenAddr::Every(0)).await.unwrap().unwrap();
         let port = listener.local_addr().unwrap().port();
-        serve(listener, metrics_router(Arc::new(Metrics::new().unwrap()), readiness.clone()));
+        tokio::spawn(serve(listener, metrics_router(Arc::new(Metrics::new().unwrap()), readiness.clone())));
         let v4 = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
         let v6 = SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), port);
 

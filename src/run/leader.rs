@@ -108,7 +108,7 @@ impl Leadership {
     }
 
     /// The right lasts until that moment, by both clocks.
-    fn set(&self, until: Option<Moment>, wall_until: u64) {
+    pub(super) fn set(&self, until: Option<Moment>, wall_until: u64) {
         self.0.wall_until.store(wall_until, Ordering::Release);
         self.0.until.store(until.map_or(0, millis), Ordering::Release);
         self.0.changed.send_if_modified(|leads| std::mem::replace(leads, until.is_some()) != until.is_some());
@@ -226,7 +226,7 @@ impl Candidate {
                 Ok(lease.map(|lease| (record_of(&lease), lease.metadata.resource_version.unwrap_or_default())))
             }
             Ok(Err(error)) => {
-                self.went_wrong("get", &error.to_string());
+                self.went_wrong("get", &super::client::words(&error));
                 Err(())
             }
             Err(_) => {
@@ -258,7 +258,7 @@ impl Candidate {
             // Someone else was quicker: that is what the version is for.
             Ok(Err(Error::Api(status))) if status.code == 409 => Err(WriteFailure::Changed),
             Ok(Err(error)) => {
-                self.went_wrong(verb, &error.to_string());
+                self.went_wrong(verb, &super::client::words(&error));
                 let gone = matches!(&error, Error::Api(status) if status.code == 404);
                 Err(if gone { WriteFailure::Changed } else { WriteFailure::Unknown })
             }
@@ -279,7 +279,7 @@ impl Candidate {
         let patience = self.config.timings.request;
         match timeout(patience, self.api.replace(&self.config.name, &PostParams::default(), &body)).await {
             Ok(Ok(_)) => info!(lease, "gave the lead back"),
-            Ok(Err(error)) => warn!(lease, error = %error, "could not give the lead back: it ends by itself"),
+            Ok(Err(error)) => warn!(lease, error = super::client::words(&error), "could not give the lead back: it ends by itself"),
             Err(_) => warn!(lease, "could not give the lead back in time: it ends by itself"),
         }
     }
@@ -338,7 +338,8 @@ fn random() -> u64 {
     RandomState::new().hash_one(wall_millis())
 }
 
-fn random_unit() -> f64 {
+/// From 0 to 1, for jitter.
+pub(super) fn random_unit() -> f64 {
     f64::from(u32::try_from(random() >> 32).unwrap_or_default()) / f64::from(u32::MAX)
 }
 
