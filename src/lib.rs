@@ -12,6 +12,8 @@
 
 pub mod act;
 pub mod api;
+pub mod cli;
+pub mod config;
 pub mod observe;
 pub mod offline;
 pub mod plan;

@@ -12,7 +12,6 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::Request;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use tokio::sync::watch;
 
 use super::refusal::Refusal;
 use crate::observe::index::{Child, Index, Owner};
@@ -31,13 +30,11 @@ const WIDEST: usize = 16;
 const FIRST_RETRY_SECONDS: i64 = 1;
 const LONGEST_RETRY_SECONDS: i64 = 30;
 
-/// Writes children, and tells the index what came of it.
+/// Writes children, and tells the index what came of it. The client refuses to write while this process does not lead.
 #[derive(Clone)]
 pub struct Hands {
     pub client: Client,
     pub index: Arc<Index>,
-    /// False as soon as another process may be leading.
-    pub may_write: watch::Receiver<bool>,
 }
 
 /// What a pass did.
@@ -99,13 +96,10 @@ impl Hands {
     }
 
     async fn one(&self, owner: &Owner, step: Step, now: Timestamp) -> (Step, Result<(), (Failure, bool)>) {
-        let outcome = if *self.may_write.borrow() {
-            tokio::time::timeout(DEADLINE, self.effect(&owner.uid, &step.action)).await.unwrap_or_else(|_| {
-                Err(Refusal::new(FailureKind::Unavailable, format!("no answer within {} s", DEADLINE.as_secs())))
-            })
-        } else {
-            Err(Refusal::new(FailureKind::Unavailable, "this process no longer leads"))
-        };
+        let effect = tokio::time::timeout(DEADLINE, self.effect(&owner.uid, &step.action));
+        let outcome = effect.await.unwrap_or_else(|_| {
+            Err(Refusal::new(FailureKind::Unavailable, format!("no answer within {} s", DEADLINE.as_secs())))
+        });
         let result = outcome.map_err(|refusal| {
             let (verb, what) = describe(&step.action);
             let failure = Failure {

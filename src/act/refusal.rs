@@ -22,6 +22,8 @@ impl From<kube::Error> for Refusal {
     fn from(error: kube::Error) -> Self {
         match error {
             kube::Error::Api(status) => Refusal::new(kind(&status), status.message),
+            // Ours (no lead, no answer in time) say all there is to say.
+            kube::Error::Service(inner) => Refusal::new(FailureKind::Unavailable, inner.to_string()),
             other => Refusal::new(FailureKind::Unavailable, other.to_string()),
         }
     }

@@ -2,5 +2,6 @@
 
 pub mod index;
 pub mod seen;
+pub mod triggers;
 pub mod watch;
 pub mod wire;

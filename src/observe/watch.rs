@@ -17,10 +17,10 @@ use kube::runtime::WatchStreamExt;
 use kube::{Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use std::sync::{Mutex, PoisonError};
-use tokio::sync::mpsc;
 
 use super::index::{Child, Index, Owner};
 use super::seen::{PodView, ServiceView};
+use super::triggers::Triggers;
 use super::wire::{PodWire, ServiceWire};
 use crate::api::RayCluster;
 
@@ -71,39 +71,34 @@ fn version(text: &Option<String>) -> u64 {
 }
 
 /// What the watch tasks share.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Observed {
     pub index: Arc<Index>,
     pub clusters: Arc<Clusters>,
-    /// Owners to look at again.
-    pub triggers: mpsc::UnboundedSender<Owner>,
-}
-
-impl Observed {
-    /// Asks for a pass over an owner.
-    pub fn trigger(&self, owner: Option<Owner>) {
-        if let Some(owner) = owner {
-            // The receiver lives as long as the driver; without it nobody is left to tell.
-            let _ = self.triggers.send(owner);
-        }
-    }
+    pub triggers: Arc<Triggers>,
 }
 
 /// Told of every complete picture (`Ok`) and of every trouble on the way, with what is watched.
 pub type Report = Arc<dyn Fn(&str, Result<(), &watcher::Error>) + Send + Sync>;
 
+/// What the watches of a scope are called in reports.
+pub fn names(namespace: Option<&str>) -> [String; 3] {
+    let at = namespace.map(|n| format!(" in namespace {n}")).unwrap_or_default();
+    ["rayclusters", "pods", "services"].map(|kind| format!("{kind}{at}"))
+}
+
 /// Runs all watches for one namespace, or for all when `namespace` is `None`, until dropped.
 pub async fn run(client: Client, namespace: Option<String>, observed: Observed, report: Report) {
     let scope = namespace.as_deref();
-    let at = scope.map(|n| format!(" in namespace {n}")).unwrap_or_default();
+    let [of_clusters, of_pods, of_services] = names(scope);
     let clusters = ClusterSink { observed: observed.clone(), scope: namespace.clone() };
     let pods = ChildSink::<PodWire, PodView>::new(observed.clone(), namespace.clone());
     let services = ChildSink::<ServiceWire, ServiceView>::new(observed, namespace.clone());
     let config = watcher::Config::default();
     tokio::join!(
-        follow(api::<DeserializeGuard<RayCluster>>(&client, scope), config.clone(), format!("rayclusters{at}"), clusters, &report),
-        follow(api::<PodWire>(&client, scope), config.clone().labels(POD_SELECTOR), format!("pods{at}"), pods, &report),
-        follow(api::<ServiceWire>(&client, scope), config.labels(SERVICE_SELECTOR), format!("services{at}"), services, &report),
+        follow(api::<DeserializeGuard<RayCluster>>(&client, scope), config.clone(), of_clusters, clusters, &report),
+        follow(api::<PodWire>(&client, scope), config.clone().labels(POD_SELECTOR), of_pods, pods, &report),
+        follow(api::<ServiceWire>(&client, scope), config.labels(SERVICE_SELECTOR), of_services, services, &report),
     );
 }
 
@@ -203,18 +198,18 @@ impl<W, V> ChildSink<W, V> {
 
 impl<W: Into<V>, V: Child> Sink<W> for ChildSink<W, V> {
     fn apply(&mut self, object: W) {
-        self.observed.trigger(self.observed.index.apply::<V>(object.into()));
+        self.observed.triggers.pull(self.observed.index.apply::<V>(object.into()));
     }
 
     fn remove(&mut self, object: W) {
         let gone: V = object.into();
         let owner = self.observed.index.remove::<V>(gone.namespace(), gone.name(), gone.uid(), Timestamp::now());
-        self.observed.trigger(owner);
+        self.observed.triggers.pull(owner);
     }
 
     fn complete(&mut self, listed: HashSet<(String, String)>) {
         for owner in self.observed.index.retain::<V>(self.scope.as_deref(), &listed, Timestamp::now()) {
-            self.observed.trigger(Some(owner));
+            self.observed.triggers.pull(Some(owner));
         }
     }
 }
@@ -224,7 +219,8 @@ struct ClusterSink {
     scope: Option<String>,
 }
 
-fn owner(cluster: &RayCluster) -> Owner {
+/// A cluster as the owner of its children.
+pub fn owner(cluster: &RayCluster) -> Owner {
     Owner {
         namespace: cluster.namespace().unwrap_or_default(),
         name: cluster.name_any(),
@@ -237,7 +233,7 @@ impl ClusterSink {
         self.observed.clusters.remove(cluster);
         let owner = owner(cluster);
         self.observed.index.forget(&owner.uid);
-        self.observed.trigger(Some(owner));
+        self.observed.triggers.pull(Some(owner));
     }
 }
 
@@ -249,7 +245,7 @@ impl Sink<DeserializeGuard<RayCluster>> for ClusterSink {
                 let owner = owner(&cluster);
                 self.observed.index.welcome(&owner.uid);
                 if self.observed.clusters.apply(cluster) {
-                    self.observed.trigger(Some(owner));
+                    self.observed.triggers.pull(Some(owner));
                 }
             }
             Err(bad) => tracing::error!(

@@ -3,14 +3,11 @@
 pub mod build;
 pub mod config;
 pub mod quantity;
+pub mod raycluster;
 pub mod resources;
 
 use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::jiff::Timestamp;
-
-pub mod build;
-pub mod config;
-pub mod raycluster;
 
 /// What to do about one object, what to say about it, and when to look again.
 #[derive(Clone, Debug, PartialEq)]

@@ -49,7 +49,7 @@ impl Poller {
                 under_way.remove(&owner.uid);
             }
             drop(under_way);
-            me.observed.trigger(Some(owner));
+            me.observed.triggers.pull(Some(owner));
         });
         under_way.insert(uid, (question, task.abort_handle()));
     }

@@ -1,8 +1,9 @@
 //! One pass over one RayCluster: see, plan, act, see again, say.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures::{FutureExt, Stream, StreamExt};
@@ -11,6 +12,7 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::runtime::controller::{self, Action, ReconcileReason, ReconcileRequest, applier};
 use kube::runtime::reflector::ObjectRef;
 use kube::{Resource, ResourceExt};
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 
 use crate::act::events::{self, Herald};
@@ -18,11 +20,11 @@ use crate::act::hands::Hands;
 use crate::act::status;
 use crate::api::RayCluster;
 use crate::observe::index::Owner;
-use crate::observe::watch::Observed;
+use crate::observe::watch::{self, Observed};
 use crate::plan;
 use crate::plan::config::PlanConfig;
 use crate::ray::poller::Poller;
-use crate::run::metrics::Metrics;
+use crate::run::metrics::{Metrics, Outcome};
 
 pub const CONTROLLER: &str = "raycluster";
 /// Events of one burst lead to one pass.
@@ -41,6 +43,8 @@ pub struct Driver {
     pub metrics: Arc<Metrics>,
     /// Failed passes in a row, by namespace and name. Gone with success and with the object.
     pub failed_passes: Mutex<HashMap<String, u32>>,
+    /// Since when an object waits for its pass, by namespace and name.
+    pub waiting: Mutex<HashMap<String, Instant>>,
 }
 
 /// A pass that could not finish.
@@ -54,16 +58,20 @@ pub enum PassError {
     Panicked,
 }
 
-/// Runs passes for the owners that `triggers` names, `concurrency` at a time and never two for one object, until the
-/// triggers end.
+/// Runs passes for the owners that `triggers` names, `concurrency` at a time and never two for one object. Once `stop`
+/// is done no pass begins any more; returns when the last one has ended.
 pub async fn run(
     driver: Arc<Driver>,
-    triggers: tokio::sync::mpsc::UnboundedReceiver<Owner>,
+    triggers: UnboundedReceiver<Owner>,
     concurrency: u16,
+    stop: impl Future<Output = ()> + Send + 'static,
 ) {
     let store = driver.observed.clusters.store.clone();
-    let queue = UnboundedReceiverStream::new(triggers).map(|owner| {
-        Ok::<_, std::convert::Infallible>(ReconcileRequest::<RayCluster> {
+    driver.metrics.concurrency(CONTROLLER, concurrency.into());
+    let waiting = Arc::clone(&driver);
+    let queue = UnboundedReceiverStream::new(triggers).take_until(Box::pin(stop)).map(move |owner| {
+        waiting.queued(&owner);
+        Ok::<_, Infallible>(ReconcileRequest::<RayCluster> {
             obj_ref: ObjectRef::new(&owner.name).within(&owner.namespace),
             reason: ReconcileReason::Unknown,
         })
@@ -94,39 +102,58 @@ async fn drain<E>(
     while let Some(outcome) = passes.next().await {
         // Normal after a deletion: a last trigger for an object that is no more.
         if let Err(controller::Error::ObjectNotFound(object)) = outcome {
-            let mut failed = driver.failed_passes.lock().unwrap_or_else(PoisonError::into_inner);
-            failed.remove(&key(object.namespace.as_deref().unwrap_or_default(), &object.name));
+            let name = key(object.namespace.as_deref().unwrap_or_default(), &object.name);
+            lock(&driver.failed_passes).remove(&name);
+            driver.taken(&name);
         }
     }
 }
 
 async fn guarded(driver: Arc<Driver>, cluster: Arc<RayCluster>) -> Result<Action, PassError> {
-    let started = Instant::now();
-    driver.metrics.pass_started(CONTROLLER);
+    let name = key(&cluster.namespace().unwrap_or_default(), &cluster.name_any());
+    let measured = driver.metrics.begin(CONTROLLER, driver.taken(&name));
     let outcome = AssertUnwindSafe(driver.pass(&cluster)).catch_unwind().await.unwrap_or(Err(PassError::Panicked));
-    if let Err(error) = &outcome {
-        tracing::error!(
-            namespace = cluster.namespace().unwrap_or_default(),
-            name = cluster.name_any(),
-            %error,
-            "pass failed"
-        );
-    }
-    driver.metrics.pass_ended(CONTROLLER, &outcome, started.elapsed());
+    let result = match &outcome {
+        Ok(action) if *action == Action::await_change() => Outcome::Success,
+        Ok(_) => Outcome::RequeueAfter,
+        Err(error) => {
+            tracing::error!(object = name, %error, "pass failed");
+            if matches!(error, PassError::Panicked) {
+                driver.metrics.panicked(CONTROLLER);
+            }
+            driver.metrics.retried(CONTROLLER);
+            Outcome::Error
+        }
+    };
+    driver.metrics.reconciled(CONTROLLER, result, measured.seconds());
     if outcome.is_ok() {
-        let mut failed = driver.failed_passes.lock().unwrap_or_else(PoisonError::into_inner);
-        failed.remove(&key(&cluster.namespace().unwrap_or_default(), &cluster.name_any()));
+        lock(&driver.failed_passes).remove(&name);
     }
     outcome
 }
 
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Driver {
+    fn queued(&self, owner: &Owner) {
+        self.metrics.queued(CONTROLLER);
+        let mut waiting = lock(&self.waiting);
+        waiting.entry(key(&owner.namespace, &owner.name)).or_insert_with(Instant::now);
+        self.metrics.depth(CONTROLLER, waiting.len());
+    }
+
+    /// The object waits no longer; says how long it did.
+    fn taken(&self, name: &str) -> Duration {
+        let mut waiting = lock(&self.waiting);
+        let waited = waiting.remove(name).map_or(Duration::ZERO, |since| since.elapsed());
+        self.metrics.depth(CONTROLLER, waiting.len());
+        waited
+    }
+
     async fn pass(&self, cluster: &RayCluster) -> Result<Action, PassError> {
-        let owner = Owner {
-            namespace: cluster.namespace().unwrap_or_default(),
-            name: cluster.name_any(),
-            uid: cluster.uid().unwrap_or_default(),
-        };
+        let owner = watch::owner(cluster);
         let index = &self.observed.index;
         let now = Timestamp::now();
         let mut plan = plan::raycluster::plan(cluster, &index.seen(&owner.uid), now, &self.config);
@@ -186,7 +213,7 @@ impl Driver {
     }
 
     fn pause(&self, cluster: &RayCluster) -> Duration {
-        let mut failed = self.failed_passes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failed = lock(&self.failed_passes);
         let times = failed.entry(key(&cluster.namespace().unwrap_or_default(), &cluster.name_any())).or_default();
         *times = times.saturating_add(1);
         FIRST_PAUSE.saturating_mul(1 << (*times - 1).min(5)).min(LONGEST_PAUSE)

@@ -66,6 +66,15 @@ pub enum Remark {
 }
 
 impl Remark {
+    /// The event's reason.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Remark::KeptAlive { .. } => "RayStartKeptAlive",
+            Remark::EndsAfterStart { .. } => "RayStartEnds",
+            Remark::UnreadableResources { .. } => "UnreadableResources",
+        }
+    }
+
     /// In a sentence, for an event.
     pub fn text(&self) -> String {
         match self {
@@ -142,6 +151,12 @@ pub(crate) fn creator(cluster: &RayCluster) -> &'static str {
         Some("RayService") => "RayService",
         _ => "RayCluster",
     }
+}
+
+/// Whether the head has a dashboard that can be asked: not when `include-dashboard` is false.
+pub fn has_dashboard(cluster: &RayCluster) -> bool {
+    let params = cluster.spec.head_group_spec.ray_start_params.as_ref();
+    !params.and_then(|p| p.get("include-dashboard")).is_some_and(|v| v.trim().eq_ignore_ascii_case("false"))
 }
 
 /// Makes the cluster the controller of a child, so that the child is deleted with it.

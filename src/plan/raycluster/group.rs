@@ -112,7 +112,7 @@ pub(super) fn plan(scene: &Scene<'_>, group: &WorkerGroupSpec) -> Part {
                 },
             };
             let pod = loop {
-                let pod = build::worker_pod(scene.cluster, group, scene.config, &identity);
+                let pod = build::worker_pod(scene.cluster, group, identity, scene.config).pod;
                 if taken.insert(pod.metadata.name.clone().unwrap_or_default()) {
                     break pod;
                 }

@@ -46,10 +46,10 @@ pub(super) fn plan(scene: &Scene<'_>) -> Part {
             None => "the cluster has no head".to_owned(),
         };
         let taken: BTreeSet<&str> = scene.seen.pods.keys().map(String::as_str).collect();
-        let mut pod = build::head_pod(scene.cluster, scene.config, &identity);
+        let mut pod = build::head_pod(scene.cluster, identity, scene.config).pod;
         while taken.contains(pod.metadata.name.as_deref().unwrap_or_default()) && !scene.config.deterministic_head_pod_name {
             identity.incarnation += 1;
-            pod = build::head_pod(scene.cluster, scene.config, &identity);
+            pod = build::head_pod(scene.cluster, identity, scene.config).pod;
         }
         part.steps.push(Step {
             stage: Stage::Head,

@@ -17,6 +17,7 @@ use crate::api::names::{self, labels};
 use crate::api::raycluster::{RayCluster, RayClusterStatus};
 use crate::api::validation;
 use crate::observe::seen::{PodView, Seen};
+use crate::plan::build::address::{HeadAddress, head_port};
 use crate::plan::config::PlanConfig;
 use crate::plan::{Action, AskHead, Plan, Stage, Step, build};
 
@@ -165,12 +166,13 @@ fn fingerprint(scene: &Scene<'_>) -> u64 {
 }
 
 fn ask_head(scene: &Scene<'_>, not_before: Option<Timestamp>) -> AskHead {
+    let address = HeadAddress::of(scene.cluster, scene.config);
     AskHead {
         fingerprint: fingerprint(scene),
         namespace: scene.namespace().to_owned(),
-        service: build::head_service_name(scene.cluster),
-        host: build::head_service_fqdn(scene.cluster, scene.config),
-        port: build::dashboard_port(scene.cluster),
+        service: address.service,
+        host: address.fqdn,
+        port: head_port(scene.cluster, "dashboard-port", names::PORT_DASHBOARD),
         not_before,
     }
 }

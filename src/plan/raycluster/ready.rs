@@ -10,7 +10,8 @@ use super::suspend::Suspension;
 use super::{Scene, fingerprint, numbers, symptoms};
 use crate::api::validation::Fault;
 use crate::observe::seen::{Failure, FailureKind, HeadFacts, PodView};
-use crate::plan::{Step, build};
+use crate::plan::Step;
+use crate::plan::build::has_dashboard;
 
 /// Ray lists a node a moment after its pod is Ready; before this much time has passed nothing is said of it.
 const JOIN_GRACE: SignedDuration = SignedDuration::from_secs(15);
@@ -123,7 +124,7 @@ fn workers(scene: &Scene<'_>) -> Verdict {
         message: format!("The head and {} of {} workers are ready", count.ready_of_wanted, count.wanted),
         ..Verdict::default()
     };
-    if !build::has_dashboard(scene.cluster) {
+    if !has_dashboard(scene.cluster) {
         return good;
     }
     match joined(scene) {
@@ -179,6 +180,8 @@ fn joined(scene: &Scene<'_>) -> Joined {
     }
     let nodes = match answer {
         Ok(nodes) => nodes,
+        // It lives, and tells only those who have its token.
+        Err(trouble) if trouble.layer == "login" => return Joined::Yes,
         Err(trouble) => {
             return Joined::Unreachable(format!(
                 "The head does not answer on its dashboard port since {} ({}): {}; check network policies and the head's log",

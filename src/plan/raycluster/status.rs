@@ -1,6 +1,6 @@
 //! The whole new status, and whether it is worth a write now.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
@@ -12,7 +12,10 @@ use super::suspend::Suspension;
 use super::{Scene, conditions};
 use crate::api::raycluster::{HeadInfo, RayClusterStatus};
 use crate::observe::seen::{PodView, ServiceView};
-use crate::plan::{Note, Step, build};
+use crate::plan::build::address::HeadAddress;
+use crate::plan::build::{self, Identity, Remark};
+use crate::plan::resources::desired_resources;
+use crate::plan::{Note, Step};
 
 /// Counts and words alone (3 of 5 workers running, another line from the scheduler) wait at least this long after
 /// the last write, and longer the longer the cluster has stood as it stands. What a person or pipeline waits for
@@ -94,7 +97,7 @@ fn loud(status: &RayClusterStatus) -> RayClusterStatus {
 }
 
 fn wishes(status: &mut RayClusterStatus, scene: &Scene<'_>, workers: &Workers, suspension: Suspension) {
-    let desired = build::desired_resources(scene.cluster);
+    let desired = desired_resources(scene.cluster);
     status.desired_cpu = Some(desired.cpu);
     status.desired_memory = Some(desired.memory);
     status.desired_gpu = Some(desired.gpu);
@@ -106,7 +109,7 @@ fn wishes(status: &mut RayClusterStatus, scene: &Scene<'_>, workers: &Workers, s
 }
 
 fn head_service<'a>(scene: &'a Scene<'_>) -> Option<&'a ServiceView> {
-    scene.seen.services.get(&build::head_service_name(scene.cluster)).map(|s| &**s)
+    scene.seen.services.get(&HeadAddress::of(scene.cluster, scene.config).service).map(|s| &**s)
 }
 
 fn external_service<'a>(scene: &'a Scene<'_>) -> Option<&'a ServiceView> {
@@ -161,14 +164,24 @@ fn notes(scene: &Scene<'_>, old: &RayClusterStatus, verdict: &Verdict) -> Vec<No
         _ => {}
     }
     if scene.old_condition("Ready").is_none() {
-        notes.extend(build::remarks(scene.cluster).into_iter().map(|text| Note {
+        notes.extend(remarks(scene).iter().map(|remark| Note {
             warning: true,
-            reason: "RayStartKeptAlive",
+            reason: remark.reason(),
             action: "Create",
-            text,
+            text: remark.text(),
         }));
     }
     notes
+}
+
+/// What the user should hear of how the pods are made.
+fn remarks(scene: &Scene<'_>) -> BTreeSet<Remark> {
+    let mut all: BTreeSet<Remark> =
+        build::head_pod(scene.cluster, Identity::default(), scene.config).remarks.into_iter().collect();
+    for group in scene.cluster.spec.groups() {
+        all.extend(build::worker_pod(scene.cluster, group, Identity::default(), scene.config).remarks);
+    }
+    all
 }
 
 /// The transition time moves only when the status of a condition does (Kubernetes API convention).
