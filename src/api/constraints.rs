@@ -66,6 +66,7 @@ pub fn name_rule(kind: &str, max: usize) -> Value {
              && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$'))"
         ),
         "message": m::object_name(kind, max),
+        "fieldPath": ".metadata.name",
         "optionalOldSelf": true,
     })
 }

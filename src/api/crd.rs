@@ -159,7 +159,7 @@ fn version(kind: &Kind, name: &str) -> Value {
             "properties": {
                 "apiVersion": {"type": "string"},
                 "kind": {"type": "string"},
-                "metadata": {"type": "object"},
+                "metadata": {"type": "object", "properties": {"name": {"type": "string"}}},
                 "spec": kind.spec,
                 "status": kind.status,
             },

@@ -109,3 +109,42 @@ fn lay_over(base: &mut Value, over: &Value) {
         (base, over) => *base = over.clone(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use k8s_openapi::api::core::v1::{PodTemplateSpec, Service};
+    use k8s_openapi::api::networking::v1::{IngressTLS, NetworkPolicyEgressRule, NetworkPolicyIngressRule};
+
+    use super::*;
+
+    fn fields(schema: &Value) -> BTreeSet<&str> {
+        schema["properties"].as_object().into_iter().flatten().map(|(k, _)| k.as_str()).collect()
+    }
+
+    /// A field that the types lack would be lost between the user's template and the pod; one that the schema lacks
+    /// could not be used.
+    #[test]
+    fn kubernetes_types_have_the_fields_of_the_schema() {
+        let committed: Map<String, Value> = serde_json::from_str(KUBERNETES).unwrap();
+        let mut generator = SchemaSettings::draft2020_12().into_generator();
+        generator.subschema_for::<PodTemplateSpec>();
+        generator.subschema_for::<Service>();
+        generator.subschema_for::<IngressTLS>();
+        generator.subschema_for::<NetworkPolicyIngressRule>();
+        generator.subschema_for::<NetworkPolicyEgressRule>();
+        generator.subschema_for::<k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition>();
+        let derived = generator.definitions();
+        let mut compared = 0;
+        for (name, schema) in &committed {
+            // Cut down on purpose.
+            if name.ends_with(".ObjectMeta") || fields(schema).is_empty() {
+                continue;
+            }
+            assert_eq!(fields(&derived[name]), fields(schema), "{name}");
+            compared += 1;
+        }
+        assert!(compared > 100, "only {compared} types were compared");
+    }
+}
