@@ -192,7 +192,9 @@ mod tests {
             let mut c = container(&command, &args);
             assert_eq!(script_mut(&mut c).map(|s| s.as_str()), Some("S"), "{command:?} {args:?}");
         }
-        for (command, args) in [(vec!["ray"], vec!["start"]), (vec!["bash", "/run.sh"], vec![]), (vec!["bash", "-c"], vec![])] {
+        for (command, args) in
+            [(vec!["ray"], vec!["start"]), (vec!["bash", "/run.sh"], vec![]), (vec!["bash", "-c"], vec![])]
+        {
             assert_eq!(script_mut(&mut container(&command, &args)), None);
         }
     }
@@ -213,7 +215,10 @@ mod tests {
 
     #[test]
     fn flags_are_read_from_the_text() {
-        let starts = own_starts(&container(&["bash", "-c"], &["ray start --head --port=6380 --dashboard-port 8266 --node-ip-address=$IP"]));
+        let starts = own_starts(&container(
+            &["bash", "-c"],
+            &["ray start --head --port=6380 --dashboard-port 8266 --node-ip-address=$IP"],
+        ));
         let start = head_start(&starts).unwrap();
         assert_eq!(start.flag("port"), Some("6380"));
         assert_eq!(start.flag("dashboard-port"), Some("8266"));

@@ -85,7 +85,12 @@ mod tests {
 
     fn container(script: &str) -> Container {
         let list = |l: &[&str]| Some(l.iter().map(|s| (*s).to_owned()).collect());
-        Container { name: "ray".into(), command: list(&["/bin/bash", "-c"]), args: list(&[script]), ..Container::default() }
+        Container {
+            name: "ray".into(),
+            command: list(&["/bin/bash", "-c"]),
+            args: list(&[script]),
+            ..Container::default()
+        }
     }
 
     /// The script after `keep_alive`, and what is said about it.
@@ -112,7 +117,8 @@ mod tests {
             let (after, said) = kept(script);
             assert_eq!((after != script, said), (changed, remark), "{script:?}");
         }
-        let mut exec_form = Container { name: "ray".into(), args: Some(vec!["ray".into(), "start".into()]), ..Container::default() };
+        let mut exec_form =
+            Container { name: "ray".into(), args: Some(vec!["ray".into(), "start".into()]), ..Container::default() };
         let before = exec_form.clone();
         assert_eq!(keep_alive(&mut exec_form), Some(Remark::EndsAfterStart { container: "ray".into() }));
         assert_eq!(exec_form, before);
@@ -138,7 +144,9 @@ mod tests {
         let dir = std::env::temp_dir().join(name);
         fs::create_dir_all(&dir).unwrap();
         let ray = match behaviour {
-            "works" => "#!/bin/sh\nsetsid raylet 60 >/dev/null 2>&1 </dev/null &\nsetsid sh -c 'sleep 1; kill -TERM 1' >/dev/null 2>&1 &\nsleep 0.2\n",
+            "works" => {
+                "#!/bin/sh\nsetsid raylet 60 >/dev/null 2>&1 </dev/null &\nsetsid sh -c 'sleep 1; kill -TERM 1' >/dev/null 2>&1 &\nsleep 0.2\n"
+            }
             "dies" => "#!/bin/sh\nsetsid raylet 1 >/dev/null 2>&1 </dev/null &\nsleep 0.2\n",
             _ => "#!/bin/sh\nexit 7\n",
         };
@@ -156,7 +164,7 @@ mod tests {
             eprintln!("skipped: no process namespaces here");
             return None;
         }
-        let dir = fake_ray(behaviour, &format!("{shell}: {script}"));
+        let dir = fake_ray(behaviour, &format!("{shell}: {behaviour}: {script}"));
         let path = format!("{}:/usr/bin:/bin", dir.display());
         let begin = Instant::now();
         let kept = kept(script).0;
