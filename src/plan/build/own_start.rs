@@ -14,6 +14,8 @@ use super::shell::{self, Word};
 pub struct OwnStart {
     /// The words after `start`.
     args: Vec<Word>,
+    /// It takes the shell's place, so that nothing after it is run.
+    pub replaces_shell: bool,
 }
 
 /// Whether `ray start` stays in the foreground.
@@ -128,7 +130,8 @@ fn starts_in(script: &str) -> Vec<OwnStart> {
 
 fn start_of(mut words: Vec<Word>) -> Option<OwnStart> {
     let at = words.windows(2).position(|w| is_ray(&w[0].text) && w[1].text == "start")?;
-    Some(OwnStart { args: words.split_off(at + 2) })
+    let args = words.split_off(at + 2);
+    Some(OwnStart { args, replaces_shell: words.iter().any(|w| w.text == "exec") })
 }
 
 fn is_ray(word: &str) -> bool {

@@ -41,13 +41,14 @@ done
 
 /// Appends the wait if the container's own script needs one. What is to be said about it, if anything.
 pub fn keep_alive(container: &mut Container) -> Option<Remark> {
-    let starts: Vec<Blocks> = own_starts(container).iter().map(|s| s.blocks()).collect();
-    if starts.iter().all(|b| *b == Blocks::Yes) {
+    let starts = own_starts(container);
+    if starts.iter().all(|s| s.blocks() == Blocks::Yes) {
         return None;
     }
-    let certain = starts.contains(&Blocks::No);
+    let certain = starts.iter().any(|s| s.blocks() == Blocks::No);
+    let lost = starts.iter().any(|s| s.blocks() == Blocks::No && s.replaces_shell);
     let name = container.name.clone();
-    let Some(script) = script_mut(container) else {
+    let Some(script) = script_mut(container).filter(|_| !lost) else {
         return certain.then_some(Remark::EndsAfterStart { container: name });
     };
     if stays_by_itself(&shell::commands(script)) {
@@ -113,6 +114,7 @@ mod tests {
             ("ray start --head && tail -f /dev/null", false, None),
             ("ray start --head; while true; do sleep 9; done", false, None),
             ("./start-ray.sh", false, None),
+            ("exec ray start --head", false, Some(Remark::EndsAfterStart { container: "ray".into() })),
         ] {
             let (after, said) = kept(script);
             assert_eq!((after != script, said), (changed, remark), "{script:?}");
