@@ -153,7 +153,8 @@ mod tests {
 
     #[test]
     fn more_flags_after_a_value_stay_flags() {
-        for (value, words) in [("4 --verbose", vec!["--key=4", "--verbose"]), ("4 --a b ", vec!["--key=4", "--a", "b"])] {
+        for (value, words) in [("4 --verbose", vec!["--key=4", "--verbose"]), ("4 --a b ", vec!["--key=4", "--a", "b"])]
+        {
             assert_eq!(argument(value), value);
             let words: Vec<_> = words.into_iter().chain(["--next"]).map(str::to_owned).collect();
             assert_eq!(seen_by_ray(value), (true, words));
