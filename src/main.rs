@@ -17,7 +17,7 @@ fn main() -> ExitCode {
         Command::Plan { paths, config } => plan(&paths, config),
     };
     match done {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("ray-operator: {error}");
             ExitCode::FAILURE
@@ -25,22 +25,28 @@ fn main() -> ExitCode {
     }
 }
 
-fn operate(flags: &Flags) -> Result<(), Box<dyn Error>> {
+/// Errors from before there is a log go to standard error, later ones to the log.
+fn operate(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
     let config = Config::load(flags)?;
     run::logs::start(&config.logs)?;
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(config.worker_threads).enable_all().build()?;
-    runtime.block_on(run::start(config)).inspect_err(|error| tracing::error!("{error}"))?;
-    Ok(())
+    Ok(match runtime.block_on(run::start(config)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!(target: "setup", "{error}");
+            ExitCode::FAILURE
+        }
+    })
 }
 
-fn crd(out: Option<&Path>) -> Result<(), Box<dyn Error>> {
+fn crd(out: Option<&Path>) -> Result<ExitCode, Box<dyn Error>> {
     let files = crd_files()?;
     let Some(folder) = out else {
         for (_, yaml) in files {
             println!("---\n{}", yaml.trim_start_matches("---\n").trim_end());
         }
-        return Ok(());
+        return Ok(ExitCode::SUCCESS);
     };
     std::fs::create_dir_all(folder).map_err(|error| format!("--out {}: {error}", folder.display()))?;
     for (name, yaml) in files {
@@ -48,7 +54,7 @@ fn crd(out: Option<&Path>) -> Result<(), Box<dyn Error>> {
         std::fs::write(&path, yaml).map_err(|error| format!("{}: {error}", path.display()))?;
         println!("{}", path.display());
     }
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }
 
 /// File name and YAML of each CRD.
@@ -57,8 +63,8 @@ fn crd_files() -> Result<Vec<(String, String)>, Box<dyn Error>> {
     Ok(vec![("ray.io_rayclusters.yaml".to_string(), serde_saphyr::to_string(&crd)?)])
 }
 
-fn plan(paths: &[PathBuf], config: Option<PathBuf>) -> Result<(), Box<dyn Error>> {
+fn plan(paths: &[PathBuf], config: Option<PathBuf>) -> Result<ExitCode, Box<dyn Error>> {
     let config = Config::load(&Flags { config, ..Flags::default() })?;
     print!("{}", offline::plan_files(paths, &config)?);
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }
