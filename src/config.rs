@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::{Container, EnvVar};
 use thiserror::Error;
 
 use crate::cli::Flags;
+use crate::plan::config::PlanConfig;
 
 pub mod address;
 pub mod env;
@@ -18,9 +19,6 @@ pub use env::EnvSettings;
 pub use gates::FeatureGates;
 
 use file::FileConfig;
-
-/// The release of KubeRay whose objects and annotations ours are made after.
-pub const KUBERAY_VERSION: &str = "v1.7.0";
 
 /// Everything that is decided before the operator starts. Plain data; nothing changes it later.
 #[derive(Clone, Debug, PartialEq)]
@@ -97,23 +95,6 @@ pub enum BatchScheduler {
     YuniKorn,
     Kai,
     SchedulerPlugins,
-}
-
-/// The part of the configuration that planners read.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PlanConfig {
-    pub cluster_domain: String,
-    pub inject_init_container: bool,
-    pub inject_probes: bool,
-    pub head_cluster_ip_service: bool,
-    pub deterministic_head_pod_name: bool,
-    pub login_shell: bool,
-    pub kuberay_version: String,
-    pub head_sidecars: Vec<Container>,
-    pub worker_sidecars: Vec<Container>,
-    pub default_container_envs: Vec<EnvVar>,
-    pub default_pod_annotations: BTreeMap<String, String>,
-    pub default_pod_labels: BTreeMap<String, String>,
 }
 
 /// Why the operator does not start. Each text says what to change.
@@ -285,7 +266,7 @@ impl Config {
             head_cluster_ip_service: self.env.head_cluster_ip_service,
             deterministic_head_pod_name: self.env.deterministic_head_pod_name,
             login_shell: self.env.login_shell,
-            kuberay_version: KUBERAY_VERSION.to_string(),
+            version: concat!("ray-operator/", env!("CARGO_PKG_VERSION")).to_string(),
             head_sidecars: self.head_sidecars.clone(),
             worker_sidecars: self.worker_sidecars.clone(),
             default_container_envs: self.default_container_envs.clone(),

@@ -10,10 +10,12 @@
 
 #![forbid(unsafe_code)]
 
+pub mod act;
 pub mod api;
 pub mod cli;
 pub mod config;
 pub mod observe;
 pub mod offline;
 pub mod plan;
+pub mod ray;
 pub mod run;

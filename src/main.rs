@@ -1,13 +1,14 @@
 //! Command line in, exit code out. Everything else is in the library.
 
 use std::error::Error;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use kube::CustomResourceExt;
+use k8s_openapi::jiff::Timestamp;
 use ray_operator::cli::{Cli, Command, Flags};
 use ray_operator::config::Config;
-use ray_operator::{offline, run};
+use ray_operator::{api, offline, run};
 
 fn main() -> ExitCode {
     let cli = Cli::read(std::env::args_os()).unwrap_or_else(|error| error.exit());
@@ -41,30 +42,31 @@ fn operate(flags: &Flags) -> Result<ExitCode, Box<dyn Error>> {
 }
 
 fn crd(out: Option<&Path>) -> Result<ExitCode, Box<dyn Error>> {
-    let files = crd_files()?;
-    let Some(folder) = out else {
-        for (_, yaml) in files {
-            println!("---\n{}", yaml.trim_start_matches("---\n").trim_end());
-        }
-        return Ok(ExitCode::SUCCESS);
-    };
-    std::fs::create_dir_all(folder).map_err(|error| format!("--out {}: {error}", folder.display()))?;
+    let files = api::crd::yaml_files();
+    let mut text = String::new();
     for (name, yaml) in files {
+        let Some(folder) = out else {
+            text += &format!("---\n{}\n", yaml.trim_start_matches("---\n").trim_end());
+            continue;
+        };
         let path = folder.join(name);
-        std::fs::write(&path, yaml).map_err(|error| format!("{}: {error}", path.display()))?;
-        println!("{}", path.display());
+        std::fs::create_dir_all(folder)
+            .and_then(|()| std::fs::write(&path, yaml))
+            .map_err(|error| format!("--out {}: cannot write {}: {error}", folder.display(), path.display()))?;
+        text += &format!("{}\n", path.display());
     }
-    Ok(ExitCode::SUCCESS)
-}
-
-/// File name and YAML of each CRD.
-fn crd_files() -> Result<Vec<(String, String)>, Box<dyn Error>> {
-    let crd = ray_operator::api::RayCluster::crd();
-    Ok(vec![("ray.io_rayclusters.yaml".to_string(), serde_saphyr::to_string(&crd)?)])
+    print(&text)
 }
 
 fn plan(paths: &[PathBuf], config: Option<PathBuf>) -> Result<ExitCode, Box<dyn Error>> {
     let config = Config::load(&Flags { config, ..Flags::default() })?;
-    print!("{}", offline::plan_files(paths, &config)?);
-    Ok(ExitCode::SUCCESS)
+    print(&offline::plan_files(paths, &config.plan(), Timestamp::now())?)
+}
+
+/// Prints to a reader that may go away before the end, like `head`.
+fn print(text: &str) -> Result<ExitCode, Box<dyn Error>> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(ExitCode::SUCCESS),
+    }
 }

@@ -21,6 +21,7 @@ pub mod labels {
 /// Annotations that we read or write.
 pub mod annotations {
     pub const FT_ENABLED: &str = "ray.io/ft-enabled";
+    pub const EXTERNAL_STORAGE_NAMESPACE: &str = "ray.io/external-storage-namespace";
     pub const OVERWRITE_CONTAINER_CMD: &str = "ray.io/overwrite-container-cmd";
     pub const RECREATE_HASH: &str = "ray.io/upgrade-strategy-recreate-hash";
     pub const KUBERAY_VERSION: &str = "ray.io/kuberay-version";
@@ -29,6 +30,8 @@ pub mod annotations {
     pub const INCARNATION: &str = "ray.io/incarnation";
     /// How many pods in a row failed in this slot soon after they started. Ours: it grows the delay of the next.
     pub const QUICK_FAILURES: &str = "ray.io/quick-failures";
+    /// Hash of a Service as we last wished it. Ours: a difference means that the wish has changed.
+    pub const APPLIED_HASH: &str = "ray.io/applied-hash";
 }
 
 /// The value of `ray.io/group` on the head pod.
@@ -54,6 +57,16 @@ pub fn pod_name(prefix: &str, role: &str, uid: &str, group: &str, slot: u32, hos
     format!("{}-{role}-{suffix}", first_bytes(&prefix.to_lowercase(), 50))
 }
 
+/// The head pod's name when the settings ask for one without a suffix (KubeRay's rule).
+pub fn fixed_head_pod_name(cluster: &str) -> String {
+    format!("{}-head", first_bytes(&cluster.to_lowercase(), 50))
+}
+
+/// Label value that the hosts of one replica share: `<group>-xxxxx` (KubeRay's form, the suffix taken from the slot).
+pub fn replica_name(uid: &str, group: &str, slot: u32) -> String {
+    label_value(&format!("{group}-{}", hash_suffix(&format!("{uid}/{group}/{slot}"))))
+}
+
 /// `<cluster>-head-svc`, unless the user named the head Service.
 pub fn head_service_name(cluster: &str, custom: Option<&str>) -> String {
     match custom {
@@ -62,9 +75,15 @@ pub fn head_service_name(cluster: &str, custom: Option<&str>) -> String {
     }
 }
 
-/// The Service for people outside the cluster, made when `serviceType` is NodePort or LoadBalancer.
+/// The Service for people outside the cluster, made when `serviceType` is NodePort or LoadBalancer:
+/// `<cluster>-head-external`. A Service's name has at most 63 bytes and a cluster's up to 53: of one that is too long
+/// the front is kept, and a hash of the whole tells it from others.
 pub fn head_external_service_name(cluster: &str) -> String {
-    format!("{cluster}-head-external")
+    const SUFFIX: &str = "-head-external";
+    if cluster.len() + SUFFIX.len() <= 63 {
+        return format!("{cluster}{SUFFIX}");
+    }
+    format!("{}-{}{SUFFIX}", first_bytes(cluster, 43), hash_suffix(cluster))
 }
 
 /// A label value of at most 63 bytes: the end is kept, a leading punctuation mark becomes `r` (KubeRay's rule).

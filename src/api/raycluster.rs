@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::CustomResource;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// What a Ray cluster should be: one head and groups of workers.
 #[derive(CustomResource, Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq)]
@@ -25,7 +25,9 @@ use serde::{Deserialize, Serialize};
     status = "RayClusterStatus",
     category = "all",
     derive = "Default",
-    derive = "PartialEq"
+    derive = "PartialEq",
+    attr = "cfg_attr(all(), serde(default))",
+    schema = "disabled"
 )]
 #[serde(rename_all = "camelCase", default)]
 pub struct RayClusterSpec {
@@ -74,7 +76,7 @@ pub struct HeadGroupSpec {
     pub labels: Option<BTreeMap<String, String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_type: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "service_template")]
     pub head_service: Option<Service>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enable_ingress: Option<bool>,
@@ -351,6 +353,17 @@ pub struct HeadInfo {
     /// Address of the load balancer or the node ports of `<cluster>-head-external`, when `serviceType` asks for one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub external_address: Option<String>,
+}
+
+/// Reads a Service that stands inside another object, where `apiVersion` and `kind` are optional and free text: an odd
+/// value there must not make the whole kind unreadable.
+pub(crate) fn service_template<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Service>, D::Error> {
+    let mut value = Option::<serde_json::Map<String, serde_json::Value>>::deserialize(deserializer)?;
+    if let Some(fields) = &mut value {
+        fields.remove("apiVersion");
+        fields.remove("kind");
+    }
+    value.map(|fields| serde_json::from_value(fields.into()).map_err(serde::de::Error::custom)).transpose()
 }
 
 /// The Ray container of a template: always the first, whatever it is called (KubeRay behaviour).

@@ -6,17 +6,37 @@ use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
 
+use crate::api::names::{HEAD_GROUP, labels};
+
 /// All that is known about one object's surroundings when its planner runs.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    /// Pods that carry the cluster's label or are owned by it, ours or not, by name.
+    /// Pods that the object controls, by name. Pods of others that bear its labels are not among them.
     pub pods: BTreeMap<String, Arc<PodView>>,
-    /// Services owned by the object or bearing the names that its children would have, by name.
+    /// Services that the object controls, by name.
     pub services: BTreeMap<String, Arc<ServiceView>>,
     /// Effects of this object that failed and have not succeeded since, oldest first.
     pub failures: Vec<Failure>,
     /// What the head itself said, if it was asked since these pods came up.
     pub head: Option<HeadFacts>,
+    /// Who stood in a place before, for places whose pod went away lately. Known to this process only: it sets names
+    /// and delays, never what is wanted.
+    pub departed: BTreeMap<Place, Departed>,
+}
+
+/// Where a pod stands in its cluster: group, replica and host of the replica. The head is at `headgroup`, 0, 0.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    pub group: String,
+    pub slot: u32,
+    pub host: u32,
+}
+
+/// A pod that is gone, as it was last seen.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Departed {
+    pub pod: Arc<PodView>,
+    pub at: Timestamp,
 }
 
 /// A pod, as far as we care.
@@ -26,8 +46,9 @@ pub struct PodView {
     pub namespace: String,
     pub uid: String,
     pub resource_version: String,
-    /// Uid of the controller owner, empty when there is none.
+    /// Uid and name of the RayCluster that controls it, empty when there is none.
     pub owner_uid: String,
+    pub owner_name: String,
     pub created: Option<Timestamp>,
     /// When the pod must be gone (deletion time stamp), if it is being deleted.
     pub deleting: Option<Timestamp>,
@@ -95,6 +116,7 @@ pub struct ServiceView {
     pub uid: String,
     pub resource_version: String,
     pub owner_uid: String,
+    pub owner_name: String,
     pub deleting: bool,
     pub labels: BTreeMap<String, String>,
     /// Only the annotations under `ray.io/`.
@@ -124,16 +146,20 @@ pub struct Failure {
     pub verb: String,
     /// Resource and name, as a person would say it: `pods my-cluster-head-x7k2m`.
     pub what: String,
-    /// The step's reason (`CreatedHeadPod`, ...), to tell one failed effect from another.
+    /// The step's reason (`CreatedHeadPod`, ...) and scope, to tell one failed effect from another.
     pub step: String,
+    pub scope: String,
     /// The API server's words.
     pub message: String,
     pub since: Timestamp,
     /// How many times in a row.
     pub times: u32,
+    /// Not to be tried again before this time.
+    pub retry_at: Timestamp,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Ordered by what a person should hear of first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FailureKind {
     /// RBAC: 403 without quota or admission words.
     Forbidden,
@@ -190,6 +216,20 @@ impl PodView {
 
     pub fn is_running(&self) -> bool {
         self.phase == "Running" && self.deleting.is_none()
+    }
+
+    /// Where the pod says it stands. KubeRay's workers carry the replica index too (since v1.5); older ones do not.
+    /// The head needs no label for it.
+    pub fn place(&self) -> Option<Place> {
+        if self.label(labels::NODE_TYPE) == "head" {
+            return Some(Place { group: HEAD_GROUP.to_owned(), slot: 0, host: 0 });
+        }
+        let slot = self.label(labels::REPLICA_INDEX).parse().ok()?;
+        let host = match self.label(labels::HOST_INDEX) {
+            "" => 0,
+            text => text.parse().ok()?,
+        };
+        Some(Place { group: self.label(labels::GROUP).to_owned(), slot, host })
     }
 
     /// The Ray container's status, matched by the name of `spec.containers[0]`.

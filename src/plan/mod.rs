@@ -1,5 +1,11 @@
 //! What should be: pure functions. No client, no clock, no randomness, no tokio.
 
+pub mod build;
+pub mod config;
+pub mod quantity;
+pub mod raycluster;
+pub mod resources;
+
 use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::jiff::Timestamp;
 
@@ -25,8 +31,13 @@ pub struct Step {
     pub stage: Stage,
     /// CamelCase, as in events: `CreatedHeadPod`, `DeletedWorkerPod`, ...
     pub reason: &'static str,
+    /// What it is about, within the reason: a group's name, a Service's name. A failure holds back steps of the same
+    /// reason and scope only.
+    pub scope: String,
     /// Why, in a sentence that a user understands. Goes to the event, the log and `plan -f`.
     pub why: String,
+    /// Whether it gets an event; false when another step of the plan tells of both.
+    pub tell: bool,
     pub action: Action,
 }
 

@@ -10,6 +10,8 @@ use tracing::{info, warn};
 use crate::config::Config;
 
 pub mod client;
+pub mod controllers;
+pub mod driver;
 pub mod health;
 pub mod leader;
 pub mod logs;
@@ -18,6 +20,7 @@ pub mod rotate;
 pub mod signals;
 
 use client::ClientOptions;
+use controllers::Controllers;
 use health::Readiness;
 use leader::{Elector, LeaderConfig, Leadership};
 use metrics::Metrics;
@@ -68,9 +71,7 @@ pub async fn start(config: Config) -> Result<(), StartError> {
         false => None,
     };
 
-    // ---- Controllers start here: caches with `client` at once (and `readiness.wait_for` for each, before this point is
-    // left), passes when the caches are full and `leadership.won()` has returned.
-    let _ = client;
+    let controllers = Controllers::start(&config, &client, leadership.clone(), &readiness, &metrics)?;
 
     let end = tokio::select! {
         () = shutdown.wait() => Ok(()),
@@ -82,8 +83,7 @@ pub async fn start(config: Config) -> Result<(), StartError> {
         })),
     };
 
-    // ---- Controllers stop here: no new passes, and the running ones get a few seconds to end.
-
+    controllers.stop().await;
     if let Some(elector) = elector.filter(|_| !matches!(end, Err(StartError::Lead(_)))) {
         elector.release().await;
     }

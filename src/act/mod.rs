@@ -1,0 +1,6 @@
+//! Doing: the only code that writes to Kubernetes.
+
+pub mod events;
+pub mod hands;
+pub mod refusal;
+pub mod status;

@@ -1,0 +1,302 @@
+//! Children by owner, kept current by the watches and by the answers to our own writes, so that a pass never decides
+//! on less than this process has done already.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+
+use super::seen::{Departed, Failure, HeadFacts, PodView, Seen, ServiceView};
+
+/// How long a deleted uid is remembered, so that a late answer to a create cannot bring it back.
+const TOMBSTONE: SignedDuration = SignedDuration::from_mins(2);
+/// How long a place remembers who stood there.
+const MEMORY: SignedDuration = SignedDuration::from_mins(15);
+
+/// Something that a RayCluster can own.
+pub trait Child: Clone + PartialEq + Send + Sync + 'static {
+    fn namespace(&self) -> &str;
+    fn name(&self) -> &str;
+    fn uid(&self) -> &str;
+    fn owner_uid(&self) -> &str;
+    fn owner_name(&self) -> &str;
+    fn resource_version(&self) -> u64;
+    /// Both have this resource version only: nothing that matters changed.
+    fn same(&self, other: &Self) -> bool;
+    fn family(inner: &mut Inner) -> &mut Family<Self>;
+    /// Called when one is gone for good.
+    fn departed(_inner: &mut Inner, _gone: &Arc<Self>, _now: Timestamp) {}
+}
+
+/// All children of one kind.
+#[derive(Debug)]
+pub struct Family<V> {
+    owner_of: HashMap<(String, String), String>,
+    by_owner: HashMap<String, BTreeMap<String, Arc<V>>>,
+}
+
+impl<V> Default for Family<V> {
+    fn default() -> Self {
+        Family { owner_of: HashMap::new(), by_owner: HashMap::new() }
+    }
+}
+
+impl<V: Child> Family<V> {
+    fn find(&self, namespace: &str, name: &str) -> Option<&Arc<V>> {
+        let owner = self.owner_of.get(&(namespace.to_owned(), name.to_owned()))?;
+        self.by_owner.get(owner)?.get(name)
+    }
+
+    fn insert(&mut self, view: Arc<V>) {
+        let key = (view.namespace().to_owned(), view.name().to_owned());
+        self.take(&key);
+        self.owner_of.insert(key, view.owner_uid().to_owned());
+        self.by_owner.entry(view.owner_uid().to_owned()).or_default().insert(view.name().to_owned(), view);
+    }
+
+    fn take(&mut self, key: &(String, String)) -> Option<Arc<V>> {
+        let owner = self.owner_of.remove(key)?;
+        let siblings = self.by_owner.get_mut(&owner)?;
+        let gone = siblings.remove(&key.1);
+        if siblings.is_empty() {
+            self.by_owner.remove(&owner);
+        }
+        gone
+    }
+
+    fn of(&self, owner: &str) -> BTreeMap<String, Arc<V>> {
+        self.by_owner.get(owner).cloned().unwrap_or_default()
+    }
+}
+
+/// What is kept about one owner beside its children.
+#[derive(Debug, Default)]
+struct Memory {
+    failures: Vec<Failure>,
+    head: Option<HeadFacts>,
+    departed: BTreeMap<super::seen::Place, Departed>,
+}
+
+/// The maps, under one lock that is held for the length of a lookup only.
+#[derive(Debug, Default)]
+pub struct Inner {
+    pods: Family<PodView>,
+    services: Family<ServiceView>,
+    memory: HashMap<String, Memory>,
+    tombstones: HashMap<String, Timestamp>,
+}
+
+/// Who is to be looked at again: namespace, name and uid of an owner.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Owner {
+    pub namespace: String,
+    pub name: String,
+    pub uid: String,
+}
+
+#[derive(Debug, Default)]
+pub struct Index {
+    inner: Mutex<Inner>,
+}
+
+impl Index {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // Every change is complete before the lock is let go, so a panic elsewhere leaves nothing half done.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes in a child from a watch or from the answer to a write. Says whose it is if anything that matters changed;
+    /// an older version than the one held, or one of a child known to be gone, changes nothing.
+    pub fn apply<V: Child>(&self, view: V) -> Option<Owner> {
+        let mut inner = self.lock();
+        if inner.tombstones.contains_key(view.uid()) {
+            return None;
+        }
+        let family = V::family(&mut inner);
+        let known = family.find(view.namespace(), view.name());
+        if known.is_some_and(|k| k.uid() == view.uid() && k.resource_version() > view.resource_version()) {
+            return None;
+        }
+        let news = known.is_none_or(|k| !k.same(&view));
+        if view.owner_uid().is_empty() {
+            let key = (view.namespace().to_owned(), view.name().to_owned());
+            return family.take(&key).map(|gone| owner_of(&*gone));
+        }
+        let owner = owner_of(&view);
+        family.insert(Arc::new(view));
+        news.then_some(owner)
+    }
+
+    /// Takes out a child that is gone. `uid` guards against a successor of the same name.
+    pub fn remove<V: Child>(&self, namespace: &str, name: &str, uid: &str, now: Timestamp) -> Option<Owner> {
+        let mut inner = self.lock();
+        inner.tombstones.retain(|_, at| now.duration_since(*at) < TOMBSTONE);
+        inner.tombstones.insert(uid.to_owned(), now);
+        let family = V::family(&mut inner);
+        if family.find(namespace, name).is_none_or(|v| v.uid() != uid) {
+            return None;
+        }
+        let gone = family.take(&(namespace.to_owned(), name.to_owned()))?;
+        V::departed(&mut inner, &gone, now);
+        Some(owner_of(&*gone))
+    }
+
+    /// Takes out the children of a scope (a namespace, or all) that a complete list did not show.
+    pub fn retain<V: Child>(&self, scope: Option<&str>, listed: &HashSet<(String, String)>, now: Timestamp) -> Vec<Owner> {
+        let absent: Vec<(String, String, String)> = {
+            let mut inner = self.lock();
+            let family = V::family(&mut inner);
+            let all = family.by_owner.values().flat_map(BTreeMap::values);
+            all.filter(|v| scope.is_none_or(|s| s == v.namespace()))
+                .filter(|v| !listed.contains(&(v.namespace().to_owned(), v.name().to_owned())))
+                .map(|v| (v.namespace().to_owned(), v.name().to_owned(), v.uid().to_owned()))
+                .collect()
+        };
+        absent.iter().filter_map(|(namespace, name, uid)| self.remove::<V>(namespace, name, uid, now)).collect()
+    }
+
+    /// All that a planner may know about an owner's surroundings.
+    pub fn seen(&self, owner_uid: &str) -> Seen {
+        let inner = self.lock();
+        let memory = inner.memory.get(owner_uid);
+        Seen {
+            pods: inner.pods.of(owner_uid),
+            services: inner.services.of(owner_uid),
+            failures: memory.map(|m| m.failures.clone()).unwrap_or_default(),
+            head: memory.and_then(|m| m.head.clone()),
+            departed: memory.map(|m| m.departed.clone()).unwrap_or_default(),
+        }
+    }
+
+    /// Remembers a failed effect. A failure of the same step and scope keeps its first time; it counts up, and its
+    /// delay grows, only if the last delay was waited for. Returns it as kept, and whether a person should hear of it
+    /// (it is new, or of another kind).
+    pub fn failed(
+        &self,
+        owner_uid: &str,
+        mut failure: Failure,
+        now: Timestamp,
+        delay: impl Fn(u32) -> SignedDuration,
+    ) -> (Failure, bool) {
+        let mut inner = self.lock();
+        failure.retry_at = now + delay(1);
+        let Some(memory) = inner.memory.get_mut(owner_uid) else { return (failure, true) };
+        let list = &mut memory.failures;
+        let known = list.iter().position(|f| f.step == failure.step && f.scope == failure.scope);
+        let mut news = true;
+        if let Some(known) = known.map(|at| list.remove(at)) {
+            failure.since = known.since;
+            (failure.times, failure.retry_at) = if known.retry_at > now {
+                (known.times, known.retry_at)
+            } else {
+                (known.times.saturating_add(1), now + delay(known.times.saturating_add(1)))
+            };
+            news = known.kind != failure.kind;
+        }
+        list.push(failure.clone());
+        (failure, news)
+    }
+
+    /// Forgets the failures that `still` does not hold on to.
+    pub fn keep_failures(&self, owner_uid: &str, still: impl Fn(&Failure) -> bool) {
+        if let Some(memory) = self.lock().memory.get_mut(owner_uid) {
+            memory.failures.retain(still);
+        }
+    }
+
+    pub fn head_said(&self, owner_uid: &str, facts: HeadFacts) {
+        if let Some(memory) = self.lock().memory.get_mut(owner_uid) {
+            memory.head = Some(facts);
+        }
+    }
+
+    /// Begins to remember things about an owner. Nothing is remembered about owners that were never welcomed, or that
+    /// are gone, so nothing leaks.
+    pub fn welcome(&self, owner_uid: &str) {
+        self.lock().memory.entry(owner_uid.to_owned()).or_default();
+    }
+
+    /// Drops what is remembered about an owner that is gone. Its children leave when the watch says so.
+    pub fn forget(&self, owner_uid: &str) {
+        self.lock().memory.remove(owner_uid);
+    }
+}
+
+fn owner_of<V: Child>(view: &V) -> Owner {
+    Owner {
+        namespace: view.namespace().to_owned(),
+        name: view.owner_name().to_owned(),
+        uid: view.owner_uid().to_owned(),
+    }
+}
+
+/// Resource versions of one resource can be compared as numbers (Kubernetes API, since v1.35 by contract).
+fn version(text: &str) -> u64 {
+    text.parse().unwrap_or(0)
+}
+
+impl Child for PodView {
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn uid(&self) -> &str {
+        &self.uid
+    }
+    fn owner_uid(&self) -> &str {
+        &self.owner_uid
+    }
+    fn owner_name(&self) -> &str {
+        &self.owner_name
+    }
+    fn resource_version(&self) -> u64 {
+        version(&self.resource_version)
+    }
+    fn same(&self, other: &Self) -> bool {
+        let mut other = other.clone();
+        other.resource_version.clone_from(&self.resource_version);
+        *self == other
+    }
+    fn family(inner: &mut Inner) -> &mut Family<Self> {
+        &mut inner.pods
+    }
+    fn departed(inner: &mut Inner, gone: &Arc<Self>, now: Timestamp) {
+        let Some(place) = gone.place() else { return };
+        if let Some(memory) = inner.memory.get_mut(&gone.owner_uid) {
+            memory.departed.retain(|_, d| now.duration_since(d.at) < MEMORY);
+            memory.departed.insert(place, Departed { pod: Arc::clone(gone), at: now });
+        }
+    }
+}
+
+impl Child for ServiceView {
+    fn namespace(&self) -> &str {
+        &self.namespace
+    }
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn uid(&self) -> &str {
+        &self.uid
+    }
+    fn owner_uid(&self) -> &str {
+        &self.owner_uid
+    }
+    fn owner_name(&self) -> &str {
+        &self.owner_name
+    }
+    fn resource_version(&self) -> u64 {
+        version(&self.resource_version)
+    }
+    fn same(&self, other: &Self) -> bool {
+        let mut other = other.clone();
+        other.resource_version.clone_from(&self.resource_version);
+        *self == other
+    }
+    fn family(inner: &mut Inner) -> &mut Family<Self> {
+        &mut inner.services
+    }
+}

@@ -1,0 +1,274 @@
+//! One watch task per kind and namespace. Each has its own back-off, so a sick one slows nobody else.
+
+use std::collections::HashSet;
+use std::fmt::Debug;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::Api;
+use kube::core::DeserializeGuard;
+use kube::runtime::reflector::{Store, store::Writer};
+use kube::runtime::watcher::{self, Event, InitialListStrategy, watcher};
+use kube::runtime::reflector::ObjectRef;
+use kube::runtime::WatchStreamExt;
+use kube::{Client, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+use std::sync::{Mutex, PoisonError};
+
+use super::index::{Child, Index, Owner};
+use super::seen::{PodView, ServiceView};
+use super::triggers::Triggers;
+use super::wire::{PodWire, ServiceWire};
+use crate::api::RayCluster;
+
+/// Pods that any Ray controller cares for; the rest of the cluster's pods never reach us (KubeRay's selector).
+const POD_SELECTOR: &str = "ray.io/node-type in (head,worker,redis-cleanup)";
+const SERVICE_SELECTOR: &str = "ray.io/cluster";
+/// A watch that was refused is tried again within this time, so that granted rights take effect soon.
+const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+
+/// The RayClusters, and the lock under which both the watch and the answers to our own status writes update them.
+pub struct Clusters {
+    writer: Mutex<Writer<RayCluster>>,
+    pub store: Store<RayCluster>,
+}
+
+impl Default for Clusters {
+    fn default() -> Self {
+        let writer = Writer::<RayCluster>::new(());
+        let store = writer.as_reader();
+        Clusters { writer: Mutex::new(writer), store }
+    }
+}
+
+impl Clusters {
+    /// Takes in a newer version; an older one changes nothing. Says whether it was news.
+    pub fn apply(&self, cluster: RayCluster) -> bool {
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.store.get(&ObjectRef::from_obj(&cluster));
+        let stale = known.as_ref().is_some_and(|k| {
+            k.metadata.uid == cluster.metadata.uid && version(&k.metadata.resource_version) >= version(&cluster.metadata.resource_version)
+        });
+        if !stale {
+            writer.apply_watcher_event(&Event::Apply(cluster));
+        }
+        !stale
+    }
+
+    fn remove(&self, cluster: &RayCluster) {
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.store.get(&ObjectRef::from_obj(cluster)).is_some_and(|k| k.metadata.uid == cluster.metadata.uid) {
+            writer.apply_watcher_event(&Event::Delete(cluster.clone()));
+        }
+    }
+}
+
+fn version(text: &Option<String>) -> u64 {
+    text.as_deref().and_then(|t| t.parse().ok()).unwrap_or(0)
+}
+
+/// What the watch tasks share.
+#[derive(Clone, Default)]
+pub struct Observed {
+    pub index: Arc<Index>,
+    pub clusters: Arc<Clusters>,
+    pub triggers: Arc<Triggers>,
+}
+
+/// Told of every complete picture (`Ok`) and of every trouble on the way, with what is watched.
+pub type Report = Arc<dyn Fn(&str, Result<(), &watcher::Error>) + Send + Sync>;
+
+/// What the watches of a scope are called in reports.
+pub fn names(namespace: Option<&str>) -> [String; 3] {
+    let at = namespace.map(|n| format!(" in namespace {n}")).unwrap_or_default();
+    ["rayclusters", "pods", "services"].map(|kind| format!("{kind}{at}"))
+}
+
+/// Runs all watches for one namespace, or for all when `namespace` is `None`, until dropped.
+pub async fn run(client: Client, namespace: Option<String>, observed: Observed, report: Report) {
+    let scope = namespace.as_deref();
+    let [of_clusters, of_pods, of_services] = names(scope);
+    let clusters = ClusterSink { observed: observed.clone(), scope: namespace.clone() };
+    let pods = ChildSink::<PodWire, PodView>::new(observed.clone(), namespace.clone());
+    let services = ChildSink::<ServiceWire, ServiceView>::new(observed, namespace.clone());
+    let config = watcher::Config::default();
+    tokio::join!(
+        follow(api::<DeserializeGuard<RayCluster>>(&client, scope), config.clone(), of_clusters, clusters, &report),
+        follow(api::<PodWire>(&client, scope), config.clone().labels(POD_SELECTOR), of_pods, pods, &report),
+        follow(api::<ServiceWire>(&client, scope), config.labels(SERVICE_SELECTOR), of_services, services, &report),
+    );
+}
+
+fn api<K>(client: &Client, namespace: Option<&str>) -> Api<K>
+where
+    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+{
+    match namespace {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    }
+}
+
+/// Where the objects of one watch go.
+trait Sink<K> {
+    fn apply(&mut self, object: K);
+    fn remove(&mut self, object: K);
+    /// A complete list has been read; what it did not show is gone.
+    fn complete(&mut self, listed: HashSet<(String, String)>);
+}
+
+async fn follow<K, S>(api: Api<K>, config: watcher::Config, what: String, mut sink: S, report: &Report)
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
+    S: Sink<K>,
+{
+    let mut config = config.streaming_lists();
+    let mut listed = HashSet::new();
+    loop {
+        let pause = watcher::DefaultBackoff::default();
+        let mut events = pin!(watcher(api.clone(), config.clone()).backoff(Bounded(pause)));
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(Event::Init) => listed.clear(),
+                Ok(Event::InitApply(object)) => {
+                    listed.insert((object.namespace().unwrap_or_default(), object.name_any()));
+                    sink.apply(object);
+                }
+                Ok(Event::InitDone) => {
+                    sink.complete(std::mem::take(&mut listed));
+                    report(&what, Ok(()));
+                }
+                Ok(Event::Apply(object)) => sink.apply(object),
+                Ok(Event::Delete(object)) => sink.remove(object),
+                Err(error) if streaming(&config) && refuses_streaming(&error) => {
+                    config.initial_list_strategy = InitialListStrategy::ListWatch;
+                    break;
+                }
+                Err(error) => report(&what, Err(&error)),
+            }
+        }
+    }
+}
+
+fn streaming(config: &watcher::Config) -> bool {
+    config.initial_list_strategy == InitialListStrategy::StreamingList
+}
+
+/// A server without streaming lists says 400 or 422 to them, and kube has no fallback of its own.
+fn refuses_streaming(error: &watcher::Error) -> bool {
+    let code = match error {
+        watcher::Error::WatchStartFailed(kube::Error::Api(status)) | watcher::Error::InitialListFailed(kube::Error::Api(status)) => status.code,
+        watcher::Error::WatchError(status) => status.code,
+        _ => return false,
+    };
+    matches!(code, 400 | 422)
+}
+
+/// kube's default back-off, capped.
+struct Bounded(watcher::DefaultBackoff);
+
+impl Iterator for Bounded {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        Some(self.0.next().unwrap_or(LONGEST_PAUSE).min(LONGEST_PAUSE))
+    }
+}
+
+impl kube::runtime::utils::Backoff for Bounded {
+    fn reset(&mut self) {
+        self.0.reset();
+    }
+}
+
+struct ChildSink<W, V> {
+    observed: Observed,
+    scope: Option<String>,
+    kind: std::marker::PhantomData<(W, V)>,
+}
+
+impl<W, V> ChildSink<W, V> {
+    fn new(observed: Observed, scope: Option<String>) -> Self {
+        ChildSink { observed, scope, kind: std::marker::PhantomData }
+    }
+}
+
+impl<W: Into<V>, V: Child> Sink<W> for ChildSink<W, V> {
+    fn apply(&mut self, object: W) {
+        self.observed.triggers.pull(self.observed.index.apply::<V>(object.into()));
+    }
+
+    fn remove(&mut self, object: W) {
+        let gone: V = object.into();
+        let owner = self.observed.index.remove::<V>(gone.namespace(), gone.name(), gone.uid(), Timestamp::now());
+        self.observed.triggers.pull(owner);
+    }
+
+    fn complete(&mut self, listed: HashSet<(String, String)>) {
+        for owner in self.observed.index.retain::<V>(self.scope.as_deref(), &listed, Timestamp::now()) {
+            self.observed.triggers.pull(Some(owner));
+        }
+    }
+}
+
+struct ClusterSink {
+    observed: Observed,
+    scope: Option<String>,
+}
+
+/// A cluster as the owner of its children.
+pub fn owner(cluster: &RayCluster) -> Owner {
+    Owner {
+        namespace: cluster.namespace().unwrap_or_default(),
+        name: cluster.name_any(),
+        uid: cluster.uid().unwrap_or_default(),
+    }
+}
+
+impl ClusterSink {
+    fn gone(&self, cluster: &RayCluster) {
+        self.observed.clusters.remove(cluster);
+        let owner = owner(cluster);
+        self.observed.index.forget(&owner.uid);
+        self.observed.triggers.pull(Some(owner));
+    }
+}
+
+impl Sink<DeserializeGuard<RayCluster>> for ClusterSink {
+    fn apply(&mut self, object: DeserializeGuard<RayCluster>) {
+        match object.0 {
+            Ok(mut cluster) => {
+                cluster.metadata.managed_fields = None;
+                let owner = owner(&cluster);
+                self.observed.index.welcome(&owner.uid);
+                if self.observed.clusters.apply(cluster) {
+                    self.observed.triggers.pull(Some(owner));
+                }
+            }
+            Err(bad) => tracing::error!(
+                namespace = bad.metadata.namespace.as_deref().unwrap_or_default(),
+                name = bad.metadata.name.as_deref().unwrap_or_default(),
+                error = %bad.error,
+                "this RayCluster cannot be read and is left alone; is its CRD an older one?"
+            ),
+        }
+    }
+
+    fn remove(&mut self, object: DeserializeGuard<RayCluster>) {
+        let mut stub = RayCluster::default();
+        stub.metadata = object.meta().clone();
+        self.gone(&stub);
+    }
+
+    fn complete(&mut self, listed: HashSet<(String, String)>) {
+        for cluster in self.observed.clusters.store.state() {
+            let key = (cluster.namespace().unwrap_or_default(), cluster.name_any());
+            if self.scope.as_ref().is_none_or(|s| *s == key.0) && !listed.contains(&key) {
+                self.gone(&cluster);
+            }
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! Pods and Services as they come from the API server, decoded slim: what no view keeps is skipped while reading, and
+//! a field of an unexpected shape never loses the object.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use k8s_openapi::jiff::Timestamp;
+use serde::{Deserialize, Deserializer};
+
+use super::seen::{ContainerState, ContainerView, PodCondition, PodView, ServicePortView, ServiceView, Terminated};
+
+/// A pod on its way to becoming a [`PodView`].
+#[derive(kube::Resource, Clone, Debug, Deserialize)]
+#[resource(inherit = Pod)]
+pub struct PodWire {
+    #[serde(deserialize_with = "slim_meta")]
+    pub metadata: ObjectMeta,
+    #[serde(default)]
+    spec: PodSpec,
+    #[serde(default)]
+    status: PodStatus,
+}
+
+/// A Service on its way to becoming a [`ServiceView`].
+#[derive(kube::Resource, Clone, Debug, Deserialize)]
+#[resource(inherit = Service)]
+pub struct ServiceWire {
+    #[serde(deserialize_with = "slim_meta")]
+    pub metadata: ObjectMeta,
+    #[serde(default)]
+    spec: ServiceSpec,
+    #[serde(default)]
+    status: ServiceStatus,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PodSpec {
+    containers: Vec<Named>,
+    node_name: Option<String>,
+    restart_policy: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Named {
+    name: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PodStatus {
+    phase: String,
+    reason: String,
+    message: String,
+    #[serde(rename = "podIP")]
+    pod_ip: Option<String>,
+    conditions: Vec<ConditionWire>,
+    container_statuses: Vec<ContainerStatus>,
+    init_container_statuses: Vec<ContainerStatus>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ConditionWire {
+    #[serde(rename = "type")]
+    type_: String,
+    status: String,
+    reason: String,
+    message: String,
+    last_transition_time: Option<Time>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ContainerStatus {
+    name: String,
+    ready: bool,
+    restart_count: i32,
+    state: State,
+    last_state: State,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct State {
+    waiting: Option<Waiting>,
+    running: Option<Running>,
+    terminated: Option<End>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Waiting {
+    reason: String,
+    message: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Running {
+    started_at: Option<Time>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct End {
+    exit_code: i32,
+    reason: String,
+    message: String,
+    finished_at: Option<Time>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ServiceSpec {
+    #[serde(rename = "type")]
+    type_: String,
+    #[serde(rename = "clusterIP")]
+    cluster_ip: String,
+    ports: Vec<Port>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Port {
+    name: String,
+    port: i32,
+    target_port: Option<IntOrString>,
+    node_port: Option<i32>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ServiceStatus {
+    load_balancer: LoadBalancer,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct LoadBalancer {
+    ingress: Vec<Address>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Address {
+    ip: String,
+    hostname: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[derive(Default)]
+struct SlimMeta {
+    name: Option<String>,
+    namespace: Option<String>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+    creation_timestamp: Option<Time>,
+    deletion_timestamp: Option<Time>,
+    labels: Option<BTreeMap<String, String>>,
+    annotations: Option<BTreeMap<String, String>>,
+    owner_references: Option<Vec<OwnerReference>>,
+}
+
+fn slim_meta<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
+    let slim = SlimMeta::deserialize(deserializer)?;
+    Ok(ObjectMeta {
+        name: slim.name,
+        namespace: slim.namespace,
+        uid: slim.uid,
+        resource_version: slim.resource_version,
+        creation_timestamp: slim.creation_timestamp,
+        deletion_timestamp: slim.deletion_timestamp,
+        labels: slim.labels,
+        annotations: slim.annotations.map(|a| a.into_iter().filter(|(k, _)| k.starts_with("ray.io/")).collect()),
+        owner_references: slim.owner_references,
+        ..ObjectMeta::default()
+    })
+}
+
+/// Uid and name of the RayCluster that controls the object; empty when none does.
+fn owner(meta: &ObjectMeta) -> (String, String) {
+    meta.owner_references
+        .iter()
+        .flatten()
+        .find(|o| o.controller == Some(true) && o.kind == "RayCluster" && o.api_version.starts_with("ray.io/"))
+        .map(|o| (o.uid.clone(), o.name.clone()))
+        .unwrap_or_default()
+}
+
+fn time(t: Option<Time>) -> Option<Timestamp> {
+    t.map(|t| t.0)
+}
+
+impl From<PodWire> for PodView {
+    fn from(wire: PodWire) -> Self {
+        let meta = wire.metadata;
+        let (owner_uid, owner_name) = owner(&meta);
+        let mut conditions = wire.status.conditions;
+        let mut take = |type_: &str| {
+            let at = conditions.iter().position(|c| c.type_ == type_)?;
+            let c = conditions.swap_remove(at);
+            Some(PodCondition { status: c.status, reason: c.reason, message: c.message, since: time(c.last_transition_time) })
+        };
+        PodView {
+            ready: take("Ready"),
+            unscheduled: take("PodScheduled").filter(|c| c.status == "False"),
+            name: meta.name.unwrap_or_default(),
+            namespace: meta.namespace.unwrap_or_default(),
+            uid: meta.uid.unwrap_or_default(),
+            resource_version: meta.resource_version.unwrap_or_default(),
+            owner_uid,
+            owner_name,
+            created: time(meta.creation_timestamp),
+            deleting: time(meta.deletion_timestamp),
+            labels: meta.labels.unwrap_or_default(),
+            annotations: meta.annotations.unwrap_or_default(),
+            node: wire.spec.node_name.filter(|n| !n.is_empty()),
+            restart_policy: wire.spec.restart_policy,
+            ray_container: wire.spec.containers.into_iter().next().map(|c| c.name).unwrap_or_default(),
+            phase: wire.status.phase,
+            reason: wire.status.reason,
+            message: wire.status.message,
+            ip: wire.status.pod_ip.filter(|ip| !ip.is_empty()),
+            init_containers: wire.status.init_container_statuses.into_iter().map(container).collect(),
+            containers: wire.status.container_statuses.into_iter().map(container).collect(),
+        }
+    }
+}
+
+fn container(status: ContainerStatus) -> ContainerView {
+    let state = match status.state {
+        State { terminated: Some(end), .. } => ContainerState::Terminated(ended(end)),
+        State { running: Some(run), .. } => ContainerState::Running { since: time(run.started_at) },
+        State { waiting: Some(wait), .. } => ContainerState::Waiting { reason: wait.reason, message: wait.message },
+        _ => ContainerState::Unknown,
+    };
+    ContainerView {
+        name: status.name,
+        ready: status.ready,
+        restarts: status.restart_count,
+        state,
+        last_end: status.last_state.terminated.map(ended),
+    }
+}
+
+fn ended(end: End) -> Terminated {
+    Terminated { exit_code: end.exit_code, reason: end.reason, message: end.message, finished: time(end.finished_at) }
+}
+
+impl From<ServiceWire> for ServiceView {
+    fn from(wire: ServiceWire) -> Self {
+        let meta = wire.metadata;
+        let (owner_uid, owner_name) = owner(&meta);
+        ServiceView {
+            name: meta.name.unwrap_or_default(),
+            namespace: meta.namespace.unwrap_or_default(),
+            uid: meta.uid.unwrap_or_default(),
+            resource_version: meta.resource_version.unwrap_or_default(),
+            owner_uid,
+            owner_name,
+            deleting: meta.deletion_timestamp.is_some(),
+            labels: meta.labels.unwrap_or_default(),
+            annotations: meta.annotations.unwrap_or_default(),
+            type_: wire.spec.type_,
+            cluster_ip: Some(wire.spec.cluster_ip).filter(|ip| !ip.is_empty() && ip != "None"),
+            ports: wire.spec.ports.into_iter().map(port).collect(),
+            load_balancer: wire
+                .status
+                .load_balancer
+                .ingress
+                .into_iter()
+                .map(|a| if a.ip.is_empty() { a.hostname } else { a.ip })
+                .filter(|a| !a.is_empty())
+                .collect(),
+        }
+    }
+}
+
+fn port(port: Port) -> ServicePortView {
+    let target_port = match port.target_port {
+        Some(IntOrString::Int(n)) if n != 0 => n.to_string(),
+        Some(IntOrString::String(name)) if !name.is_empty() => name,
+        _ => port.port.to_string(),
+    };
+    ServicePortView { name: port.name, port: port.port, target_port, node_port: port.node_port }
+}

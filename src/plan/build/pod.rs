@@ -1,0 +1,106 @@
+//! In which order a pod is put together.
+//!
+//! The order decides where things stand in lists, and which of two settings wins. It is KubeRay's:
+//! template → init container that waits (worker) → labels, start parameters, annotations → autoscaler (head) → fault
+//! tolerance → metrics port → login token → TLS → history collector → sidecars from the settings → default metadata →
+//! shared memory → command → environment → probes → owner.
+
+use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
+
+use super::address::HeadAddress;
+use super::start_params::{self, StartParams};
+use super::{Built, Group, Identity, Remark, command, env, metadata, own_start, ports, probes, volumes, wait_gcs};
+use crate::api::RayCluster;
+use crate::api::names;
+use crate::api::raycluster::WorkerGroupSpec;
+use crate::plan::config::PlanConfig;
+
+/// A pod in the making: its Ray container (the first, whatever it is called) taken out of the rest.
+struct Draft {
+    ray: Container,
+    /// Containers after the Ray container. `spec.containers` is empty meanwhile.
+    others: Vec<Container>,
+    spec: PodSpec,
+}
+
+impl Draft {
+    fn of(group: Group) -> Draft {
+        let mut spec = group.template().spec.clone().unwrap_or_default();
+        let mut containers = std::mem::take(&mut spec.containers).into_iter();
+        // A template without containers never gets here: validation refuses it. The API server would too.
+        Draft { ray: containers.next().unwrap_or_default(), others: containers.collect(), spec }
+    }
+
+    fn into_spec(self) -> PodSpec {
+        let containers = std::iter::once(self.ray).chain(self.others).collect();
+        PodSpec { containers, ..self.spec }
+    }
+}
+
+/// The head pod of a cluster. `identity.slot` and `identity.host` are 0.
+pub fn head_pod(cluster: &RayCluster, identity: Identity, config: &PlanConfig) -> Built {
+    let group = Group::head(cluster);
+    let mut draft = Draft::of(group);
+    draft.others.extend(config.head_sidecars.iter().cloned());
+    build(group, draft, identity, config)
+}
+
+/// A worker pod of `group`, which is one of the cluster's.
+pub fn worker_pod(cluster: &RayCluster, group: &WorkerGroupSpec, identity: Identity, config: &PlanConfig) -> Built {
+    let group = Group::worker(cluster, group);
+    let mut draft = Draft::of(group);
+    if config.inject_init_container {
+        wait_gcs::inject(&mut draft.spec, &draft.ray, &HeadAddress::of(cluster, config), config);
+    }
+    draft.others.extend(config.worker_sidecars.iter().cloned());
+    build(group, draft, identity, config)
+}
+
+fn build(group: Group, mut draft: Draft, identity: Identity, config: &PlanConfig) -> Built {
+    let address = HeadAddress::of(group.cluster, config);
+    let mut remarks = Vec::new();
+
+    let StartParams { params, unread_accelerator } = start_params::resolve(group, &draft.ray, &address);
+    remarks.extend(unread_accelerator.map(|accelerator| Remark::UnreadableResources { accelerator }));
+    let mut meta = metadata::metadata(group, identity, config);
+
+    ports::add_metrics_port(&mut draft.ray, &params);
+    if command::autoscaler_is_v2(group.cluster) {
+        // Autoscaler v2 replaces nodes; a container that began again would be a node that it does not know.
+        draft.spec.restart_policy = Some("Never".to_owned());
+    }
+    volumes::add_shared_memory(&mut draft.spec, &mut draft.ray, &params);
+
+    let own_starts = own_start::own_starts(&draft.ray);
+    let start = command::start_command(group.is_head(), &params);
+    if command::keeps_its_command(group, &draft.ray) {
+        remarks.extend(super::stay::keep_alive(&mut draft.ray));
+    } else {
+        command::replace(&mut draft.ray, &start, config);
+    }
+    env::on_init_containers(draft.spec.init_containers.iter_mut().flatten(), group, &address);
+    env::on_ray_container(&mut draft.ray, group, &address, start, config);
+    env::on_other_containers(draft.others.iter_mut(), group, &address);
+    if config.inject_probes {
+        probes::add(&mut draft.ray, group, &params, &own_starts);
+    }
+
+    meta.name = Some(name(group, identity, config));
+    Built { pod: Pod { metadata: meta, spec: Some(draft.into_spec()), status: None }, remarks }
+}
+
+/// Deterministic, so that a repeated create meets its first. A name in the template is ignored: all pods of a group
+/// would get it.
+fn name(group: Group, identity: Identity, config: &PlanConfig) -> String {
+    let cluster = group.cluster.metadata.name.as_deref().unwrap_or_default();
+    let uid = group.cluster.metadata.uid.as_deref().unwrap_or_default();
+    let Identity { slot, host, incarnation, .. } = identity;
+    match group.worker {
+        None if config.deterministic_head_pod_name => names::fixed_head_pod_name(cluster),
+        None => names::pod_name(cluster, "head", uid, names::HEAD_GROUP, slot, host, incarnation),
+        Some(worker) => {
+            let prefix = format!("{cluster}-{}", worker.group_name);
+            names::pod_name(&prefix, "worker", uid, &worker.group_name, slot, host, incarnation)
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! What a RayCluster needs next, and what to say about it.
+
+mod conditions;
+mod group;
+mod head;
+mod numbers;
+mod pace;
+mod ready;
+mod standing;
+mod status;
+mod suspend;
+mod symptoms;
+
+use k8s_openapi::jiff::Timestamp;
+
+use crate::api::names::{self, labels};
+use crate::api::raycluster::{RayCluster, RayClusterStatus};
+use crate::api::validation;
+use crate::observe::seen::{PodView, Seen};
+use crate::plan::build::address::{HeadAddress, head_port};
+use crate::plan::config::PlanConfig;
+use crate::plan::{Action, AskHead, Plan, Stage, Step, build};
+
+/// What every part of the planner looks at.
+struct Scene<'a> {
+    cluster: &'a RayCluster,
+    seen: &'a Seen,
+    now: Timestamp,
+    config: &'a PlanConfig,
+    /// Pods by name, sorted by creation, then name: the order in which duplicates are judged.
+    pods: Vec<&'a PodView>,
+}
+
+impl<'a> Scene<'a> {
+    fn new(cluster: &'a RayCluster, seen: &'a Seen, now: Timestamp, config: &'a PlanConfig) -> Self {
+        let mut pods: Vec<&PodView> = seen.pods.values().map(|p| &**p).collect();
+        pods.sort_by(|a, b| (a.created, &a.name).cmp(&(b.created, &b.name)));
+        Scene { cluster, seen, now, config, pods }
+    }
+
+    fn name(&self) -> &str {
+        self.cluster.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    fn namespace(&self) -> &str {
+        self.cluster.metadata.namespace.as_deref().unwrap_or_default()
+    }
+
+    fn heads(&self) -> impl Iterator<Item = &'a PodView> + '_ {
+        self.pods.iter().copied().filter(|p| p.label(labels::NODE_TYPE) == "head")
+    }
+
+    fn workers(&self) -> impl Iterator<Item = &'a PodView> + '_ {
+        self.pods.iter().copied().filter(|p| p.label(labels::NODE_TYPE) == "worker")
+    }
+
+    fn delete_pod(&self, pod: &PodView, reason: &'static str, why: String) -> Step {
+        Step {
+            stage: Stage::Delete,
+            reason,
+            scope: pod.label(labels::GROUP).to_owned(),
+            why,
+            tell: true,
+            action: Action::DeletePod {
+                namespace: pod.namespace.clone(),
+                name: pod.name.clone(),
+                uid: pod.uid.clone(),
+            },
+        }
+    }
+}
+
+/// What the parts of the planner hand back: effects, and when to look again.
+#[derive(Default)]
+struct Part {
+    steps: Vec<Step>,
+    look_again: Option<Timestamp>,
+}
+
+impl Part {
+    fn add(&mut self, other: Part) {
+        self.steps.extend(other.steps);
+        self.look_again = earliest(self.look_again, other.look_again);
+    }
+}
+
+fn earliest(a: Option<Timestamp>, b: Option<Timestamp>) -> Option<Timestamp> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}
+
+/// Decides the next steps for a cluster and its whole new status.
+///
+/// An object that is being deleted, or that `spec.managedBy` gives to somebody else, gets an empty plan: owner
+/// references do the rest (KubeRay behaviour).
+pub fn plan(cluster: &RayCluster, seen: &Seen, now: Timestamp, config: &PlanConfig) -> Plan<RayClusterStatus> {
+    let mut plan = Plan { steps: Vec::new(), status: None, notes: Vec::new(), look_again: None, ask: None };
+    if cluster.metadata.deletion_timestamp.is_some() || !is_ours(cluster) {
+        return plan;
+    }
+    let scene = Scene::new(cluster, seen, now, config);
+    let faults = validation::raycluster(cluster);
+    let mut part = Part::default();
+    let suspension = suspend::stand(&scene);
+    if faults.is_empty() {
+        if suspension.wants_no_pods() {
+            part.add(suspend::remove_pods(&scene));
+        } else {
+            part.add(services(&scene));
+            part.add(head::plan(&scene));
+            for group in cluster.spec.groups() {
+                part.add(group::plan(&scene, group));
+            }
+            part.add(group::removed(&scene));
+        }
+    }
+    part.steps.sort_by_key(|s| s.stage);
+    let verdict = ready::judge(&scene, &faults, &suspension, &part.steps);
+    plan.ask = if verdict.ask { Some(ask_head(&scene, verdict.not_before)) } else { None };
+    let written = status::compute(&scene, suspension, &verdict, &part.steps);
+    plan.notes = written.notes;
+    plan.status = written.status;
+    plan.look_again = earliest(part.look_again, earliest(written.look_again, verdict.look_again));
+    plan.steps = part.steps;
+    plan
+}
+
+fn is_ours(cluster: &RayCluster) -> bool {
+    cluster.spec.managed_by.as_deref().is_none_or(|m| m.is_empty() || m == names::MANAGED_BY_US)
+}
+
+/// The head Service, and the one for people outside when it is asked for.
+fn services(scene: &Scene<'_>) -> Part {
+    let mut part = Part::default();
+    let head_wanted = scene.heads().next().is_none();
+    let wanted = std::iter::once(build::head_service(scene.cluster, scene.config))
+        .chain(build::head_external_service(scene.cluster, scene.config));
+    for service in wanted {
+        let name = service.metadata.name.clone().unwrap_or_default();
+        if scene.seen.services.contains_key(&name) {
+            continue;
+        }
+        part.steps.push(Step {
+            stage: Stage::Services,
+            reason: "CreatedService",
+            why: format!("Service {name} was missing"),
+            scope: name,
+            // A new cluster's first event tells of the head and its Service in one.
+            tell: !head_wanted,
+            action: Action::CreateService(Box::new(service)),
+        });
+    }
+    part
+}
+
+/// Which pods a head's answer is about: changes when one comes, goes, or restarts its Ray container.
+fn fingerprint(scene: &Scene<'_>) -> u64 {
+    let mut text = String::new();
+    for pod in scene.seen.pods.values().filter(|p| p.deleting.is_none()) {
+        let restarts = pod.ray().map_or(0, |c| c.restarts);
+        text.push_str(&format!("{}/{restarts};", pod.uid));
+    }
+    names::fnv1a(text.as_bytes())
+}
+
+fn ask_head(scene: &Scene<'_>, not_before: Option<Timestamp>) -> AskHead {
+    let address = HeadAddress::of(scene.cluster, scene.config);
+    AskHead {
+        fingerprint: fingerprint(scene),
+        namespace: scene.namespace().to_owned(),
+        service: address.service,
+        host: address.fqdn,
+        port: head_port(scene.cluster, "dashboard-port", names::PORT_DASHBOARD),
+        not_before,
+    }
+}

@@ -1,0 +1,38 @@
+//! Suspension: once begun it runs to its end, also when the user changes their mind half way.
+
+use super::{Part, Scene};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Suspension {
+    No,
+    /// Pods are on their way out.
+    Suspending,
+    /// No pod is left.
+    Suspended,
+}
+
+impl Suspension {
+    pub(super) fn wants_no_pods(self) -> bool {
+        self != Suspension::No
+    }
+}
+
+/// Where the cluster stands. A suspension that has begun (condition `RayClusterSuspending`) ends in `Suspended`, for
+/// one status at least; from there a `suspend` that is false or left out resumes.
+pub(super) fn stand(scene: &Scene<'_>) -> Suspension {
+    let begun = scene.old_condition("RayClusterSuspending").is_some_and(|c| c.status == "True");
+    let wanted = scene.cluster.spec.suspend == Some(true);
+    match (begun || wanted, scene.pods.is_empty()) {
+        (false, _) => Suspension::No,
+        (true, false) => Suspension::Suspending,
+        (true, true) => Suspension::Suspended,
+    }
+}
+
+pub(super) fn remove_pods(scene: &Scene<'_>) -> Part {
+    let mut part = Part::default();
+    for pod in scene.pods.iter().filter(|p| p.deleting.is_none()) {
+        part.steps.push(scene.delete_pod(pod, "DeletedPod", "the cluster is suspended".to_owned()));
+    }
+    part
+}

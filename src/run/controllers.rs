@@ -1,0 +1,161 @@
+//! Start order of the controllers: all caches first, then the lead, then passes.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+use kube::runtime::watcher;
+use kube::{Client, ResourceExt};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::driver::{self, CONTROLLER, Driver};
+use super::health::Readiness;
+use super::leader::{Leadership, identity};
+use super::metrics::{ClusterSample, Metrics};
+use crate::act::events::Herald;
+use crate::act::hands::Hands;
+use crate::api::RayCluster;
+use crate::api::names::labels;
+use crate::config::Config;
+use crate::observe::watch::{self, Observed, Report};
+use crate::ray::head::Route;
+use crate::ray::poller::Poller;
+
+/// How long running passes may take to end when the process stops.
+const LAST_PASSES: Duration = Duration::from_secs(15);
+
+/// Everything that watches and acts.
+pub struct Controllers {
+    watches: Vec<JoinHandle<()>>,
+    passes: JoinHandle<()>,
+    stop: Option<oneshot::Sender<()>>,
+}
+
+impl Controllers {
+    /// Starts the watches at once, and passes when every cache is full and this process leads.
+    ///
+    /// # Errors
+    /// Two metrics of one name: a defect.
+    pub fn start(
+        config: &Config,
+        client: &Client,
+        leadership: Leadership,
+        readiness: &Readiness,
+        metrics: &Arc<Metrics>,
+    ) -> Result<Self, prometheus::Error> {
+        let observed = Observed::default();
+        if config.kuberay_metrics {
+            let clusters = observed.clusters.clone();
+            metrics.watch_clusters(move || clusters.store.state().iter().map(|c| sample(c)).collect())?;
+        }
+        let scopes: Vec<Option<String>> = match config.namespaces.as_slice() {
+            [] => vec![None],
+            some => some.iter().cloned().map(Some).collect(),
+        };
+        let mut expected: BTreeSet<String> = scopes.iter().flat_map(|s| watch::names(s.as_deref())).collect();
+        expected.iter().for_each(|what| readiness.wait_for(what));
+        let (synced, mut complete) = mpsc::unbounded_channel();
+        let report = report(readiness.clone(), synced);
+        let watches = scopes
+            .into_iter()
+            .map(|scope| tokio::spawn(watch::run(client.clone(), scope, observed.clone(), Arc::clone(&report))))
+            .collect();
+
+        let route = if config.use_kubernetes_proxy { Route::Proxy(client.clone()) } else { Route::Direct };
+        let driver = Arc::new(Driver {
+            hands: Hands { client: client.clone(), index: Arc::clone(&observed.index) },
+            herald: Herald { client: client.clone(), controller: "raycluster-controller", instance: identity() },
+            poller: Poller::new(route, observed.clone()),
+            observed,
+            config: config.plan(),
+            metrics: Arc::clone(metrics),
+            failed_passes: Mutex::default(),
+            waiting: Mutex::default(),
+        });
+        let concurrency = u16::try_from(config.concurrency).unwrap_or(u16::MAX);
+        let (stop, stopped) = oneshot::channel::<()>();
+        let passes = tokio::spawn(async move {
+            let mut stopped = stopped;
+            let ready = async {
+                while !expected.is_empty() {
+                    match complete.recv().await {
+                        Some(what) => expected.remove(&what),
+                        None => std::future::pending().await,
+                    };
+                }
+                leadership.won().await;
+            };
+            tokio::select! {
+                () = ready => {}
+                _ = &mut stopped => return,
+            }
+            let Some(triggers) = driver.observed.triggers.listen() else { return };
+            tracing::info!(controller = CONTROLLER, concurrency, "caches are full and this process leads: passes begin");
+            for cluster in driver.observed.clusters.store.state() {
+                driver.observed.triggers.pull(Some(watch::owner(&cluster)));
+            }
+            driver::run(driver, triggers, concurrency, async move { drop(stopped.await) }).await;
+        });
+        Ok(Controllers { watches, passes, stop: Some(stop) })
+    }
+
+    /// Lets running passes end, begins no new ones, and ends the watches.
+    pub async fn stop(mut self) {
+        drop(self.stop.take());
+        if timeout(LAST_PASSES, &mut self.passes).await.is_err() {
+            tracing::warn!("passes did not end within {} s and are given up", LAST_PASSES.as_secs());
+            self.passes.abort();
+        }
+        self.watches.iter().for_each(JoinHandle::abort);
+    }
+}
+
+/// Logs what is wrong with a watch, in the words of the API server, and tells when one has its first picture.
+fn report(readiness: Readiness, synced: mpsc::UnboundedSender<String>) -> Report {
+    Arc::new(move |what, outcome| match outcome {
+        Ok(()) => {
+            readiness.done(what);
+            // Nobody listens any more once passes have begun.
+            let _ = synced.send(what.to_owned());
+        }
+        Err(error) => {
+            tracing::error!("error syncing {what}: failed to list and watch {what}: {}", words(error));
+        }
+    })
+}
+
+fn words(error: &watcher::Error) -> String {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchFailed(kube::Error::Api(status))
+        | watcher::Error::WatchError(status) => status.message.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn sample(cluster: &RayCluster) -> ClusterSample {
+    let provisioned = cluster
+        .status
+        .iter()
+        .flat_map(|s| s.conditions.iter().flatten())
+        .find(|c| c.type_ == "RayClusterProvisioned" && c.status == "True");
+    let age = |at: Timestamp| {
+        let created = cluster.metadata.creation_timestamp.as_ref()?.0;
+        Some(at.duration_since(created).as_secs_f64())
+    };
+    ClusterSample {
+        name: cluster.name_any(),
+        namespace: cluster.namespace().unwrap_or_default(),
+        uid: cluster.uid().unwrap_or_default(),
+        owner_kind: match cluster.labels().get(labels::ORIGINATED_FROM_CRD).map(String::as_str) {
+            Some(kind @ ("RayJob" | "RayService")) => kind.to_owned(),
+            _ => "None".to_owned(),
+        },
+        provisioned: provisioned.is_some(),
+        provisioned_seconds: provisioned.and_then(|c| age(c.last_transition_time.0)),
+    }
+}
