@@ -6,13 +6,17 @@ start_control_plane() {
   mkdir -p "$STATE/etcd" "$STATE/audit"
   chmod 700 "$STATE/etcd"
   cp "$HERE/config/audit-policy.yaml" "$STATE/config/"
-  start etcd "$localkube" etcd --name local --data-dir "$STATE/etcd" --unsafe-no-fsync --logger zap --log-level warn \
-    --listen-client-urls "http://127.0.0.1:$ETCD_PORT" --advertise-client-urls "http://127.0.0.1:$ETCD_PORT" \
-    --listen-peer-urls "http://127.0.0.1:$((ETCD_PORT + 1))" \
-    --initial-advertise-peer-urls "http://127.0.0.1:$((ETCD_PORT + 1))" \
-    --initial-cluster "local=http://127.0.0.1:$((ETCD_PORT + 1))" \
+  # Sockets, because a port may turn out to be another etcd's, and the API server would then write into it.
+  local store=unix://$STATE/etcd/client.sock peers=unix://$STATE/etcd/peer.sock
+  local nobody=http://127.0.0.1:1 # the one member has no other to tell its address
+  gone etcd || [ -S "$STATE/etcd/client.sock" ] || die "etcd runs without its socket: run down, then up"
+  ! gone etcd || rm -f "$STATE"/etcd/*.sock
+  start etcd "$localkube" etcd --name local --data-dir "$STATE/etcd/data" --unsafe-no-fsync --log-level warn \
+    --listen-client-urls "$store" --advertise-client-urls "$nobody" --listen-peer-urls "$peers" \
+    --initial-advertise-peer-urls "$nobody" --initial-cluster "local=$nobody" \
     --quota-backend-bytes 8589934592 --auto-compaction-mode periodic --auto-compaction-retention 10m
-  start apiserver "$localkube" kube-apiserver --etcd-servers "http://127.0.0.1:$ETCD_PORT" \
+  ready etcd 30 test -S "$STATE/etcd/client.sock"
+  start apiserver "$localkube" kube-apiserver --etcd-servers "$store" \
     --bind-address "$NODE_IP" --advertise-address "$NODE_IP" --secure-port "$API_PORT" \
     --endpoint-reconciler-type lease --service-cluster-ip-range "$SERVICE_CIDR" \
     --tls-cert-file "$keys/apiserver.crt" --tls-private-key-file "$keys/apiserver.key" --client-ca-file "$keys/ca.crt" \

@@ -1,6 +1,8 @@
 # shellcheck shell=bash
 # containerd, the kubelet, kube-proxy, cluster DNS and the volume provisioner.
 
+SERVICES="etcd apiserver controllers scheduler containerd kubelet kube-proxy dns volume-provisioner"
+
 render() { # render NAME: a file of config/ with this cluster's values, into the state folder
   mkdir -p "$STATE/config"
   sed -e "s|@STATE@|$STATE|g" -e "s|@CNI@|$(built cni)|g" -e "s|@BRIDGE@|$BRIDGE|g" -e "s|@CGROUP@|$CGROUP|g" \
@@ -51,4 +53,8 @@ wait_for_node() {
   ready kubelet 60 admin get "node/$NODE_NAME"
   admin wait --for=condition=Ready "node/$NODE_NAME" --timeout=60s
   ready controllers 30 admin -n default get serviceaccount default
+  local name
+  for name in $SERVICES; do
+    ready "$name" 1 true
+  done
 }

@@ -48,7 +48,7 @@ ready() { # ready NAME SECONDS COMMAND...: wait for the command to succeed, or s
   local name=$1 limit=$2
   shift 2
   local end=$((SECONDS + limit))
-  until "$@" >/dev/null 2>&1; do
+  until ! gone "$name" && "$@" >/dev/null 2>&1; do
     if gone "$name" || [ "$SECONDS" -ge "$end" ]; then
       tail -n 12 "$STATE/logs/$name.log"
       die "$name is not ready after $limit s or has ended; its log is $STATE/logs/$name.log"
