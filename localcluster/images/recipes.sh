@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # What is in the small images. Each recipe fills a root directory and packs it. The Ray image has a folder of its own.
 
-# shellcheck source=localcluster/images/ray/recipe.sh
+# shellcheck source=ray/recipe.sh
 source "$HERE/images/ray/recipe.sh"
 
 copy_with_libraries() { # copy_with_libraries ROOT PROGRAM [NAME-INSIDE]

@@ -59,7 +59,7 @@ build() { # build NAME
   rm -rf "$CACHE/$1"-*.unfinished.*
   mkdir -p "$unfinished"
   (
-    cd "$(module_of "$1")"
+    cd "$(module_of "$1")" || return
     export GOFLAGS="-mod=readonly -buildvcs=false"
     case $1 in
       localkube) go build -ldflags "-s -w $(kubernetes_version_flags)" -o "$unfinished/localkube" . ;;
@@ -84,7 +84,7 @@ kubernetes_version_flags() {
 }
 
 link_binaries() {
-  rm -rf "$STATE/bin"
+  rm -rf "${STATE:?}/bin"
   mkdir -p "$STATE/bin"
   local name
   for name in $BUILDS; do

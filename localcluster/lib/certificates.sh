@@ -36,7 +36,7 @@ make_certificates() {
   [ ! -e "$STATE/admin.kubeconfig" ] || return 0
   rm -rf "$STATE/certificates"
   mkdir -p "$STATE/certificates"
-  cd "$STATE/certificates"
+  cd "$STATE/certificates" || return
   umask 077
   local authority user
   for authority in ca front-proxy-ca; do

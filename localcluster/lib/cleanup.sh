@@ -8,16 +8,18 @@ end_processes() {
     stop_pods || warn "some pods did not stop by themselves; ending them by their cgroup"
   fi
   for name in kube-proxy dns apiserver containerd etcd; do stop "$name" 3; done
-  end_shims
+  end_strays
   end_cgroup_members
 }
 
-end_shims() { # whatever runs on behalf of our containerd, known by the address it was given
-  local folder
+# By what they were started with, in case a record of theirs was lost: our programs, and the shims of our containerd.
+end_strays() {
+  local folder command
   for folder in /proc/[0-9]*; do
-    if tr '\0' ' ' <"$folder/cmdline" 2>/dev/null | grep -q "containerd-shim-runc-v2 .*-address $CONTAINERD_SOCKET "; then
-      kill -9 "${folder#/proc/}" 2>/dev/null || true
-    fi
+    command=$(tr '\0' ' ' 2>/dev/null <"$folder/cmdline") || continue
+    case $command in
+      "$STATE/bin/"* | *"containerd-shim-runc-v2 "*"-address $CONTAINERD_SOCKET "*) kill -9 "${folder#/proc/}" 2>/dev/null || true ;;
+    esac
   done
 }
 
@@ -86,22 +88,25 @@ remove_new_table() { # remove_new_table FAMILY TABLE
   [ "$1" = iptables ] || nft_family=ip6
   [ -e "$STATE/before/$1-tables" ] || return 0
   ! grep -qx "$2" "$STATE/before/$1-tables" || return 0
-  "$1" -V | grep -q nf_tables || return 0
-  if "$1-save" -t "$2" | grep -qE '^-A|^:[^ ]+ (-|DROP)'; then return 0; fi
+  [[ $("$1" -V) == *nf_tables* ]] || return 0
+  if "$1-save" -t "$2" | grep -E '^-A|^:[^ ]+ (-|DROP)' >/dev/null; then return 0; fi
   nft delete table "$nft_family" "$2"
 }
 
 restore_sysctls() {
   [ -s "$STATE/before/sysctls" ] || return 0
-  local name equals value
-  while read -r name equals value; do
+  local name value
+  while read -r name _ value; do
     [ "$(sysctl -n "$name" 2>/dev/null)" = "$value" ] || sysctl -qw "$name=$value" || true
   done <"$STATE/before/sysctls"
 }
 
-# Sockets and result files of pods that ended; then the folders, if they were not there before and are empty by now.
+# Records of pods that ended unseen, known by the paths in them; then sockets and folders that were not there before.
 remove_shared_leftovers() {
-  rm -f /var/lib/cni/results/ray-localcluster-*
+  local record
+  for record in /var/lib/cni/results/* /run/containerd/runc/k8s.io/*/state.json; do
+    if grep -qsF "$STATE/" "$record"; then rm -f "$record"; fi
+  done
   local folder
   while read -r folder; do
     [ -d "$folder" ] || continue
@@ -111,7 +116,11 @@ remove_shared_leftovers() {
 }
 
 remove_state() {
-  rm -rf --one-file-system "$STATE" || { unmount_all; rm -rf --one-file-system "$STATE"; }
+  rm -rf --one-file-system "${STATE:?}" || { unmount_all; rm -rf --one-file-system "$STATE"; }
+}
+
+nothing_is_ours() {
+  [ ! -d "$STATE" ] && ! ip link show "$BRIDGE" >/dev/null 2>&1 && [ -z "$(our_cgroups)" ]
 }
 
 clean_up() {

@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034
 # Where things are, and how we speak to the user. Every command sources this file first.
 set -euo pipefail
 
@@ -10,7 +10,7 @@ LOGS=$CACHE/logs
 CLUSTER=${CLUSTER:-local}
 export PATH=$STATE/bin:$PATH:/usr/local/sbin:/usr/sbin:/sbin
 
-# shellcheck source=localcluster/versions.env
+# shellcheck source=../versions.env
 source "$HERE/versions.env"
 
 first_address_of() { # the address after the network's own: 10.0.0.0/8 -> 10.0.0.1

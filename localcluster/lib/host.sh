@@ -40,7 +40,7 @@ refuse_other_node() {
         ;;
     esac
   done
-  if ip -4 route show "$POD_CIDR" | grep -qv "dev $BRIDGE"; then
+  if ip -4 route show "$POD_CIDR" | grep -v "dev $BRIDGE" >/dev/null; then
     die "$POD_CIDR is in use on this machine: set LOCALCLUSTER_POD_CIDR to another /24"
   fi
 }
@@ -48,7 +48,7 @@ refuse_other_node() {
 make_bridge() {
   modprobe -q -a br_netfilter overlay 2>/dev/null || true
   ip link show "$BRIDGE" >/dev/null 2>&1 || ip link add "$BRIDGE" type bridge
-  ip addr show dev "$BRIDGE" | grep -q "inet $NODE_IP/" || ip addr add "$NODE_IP/${POD_CIDR#*/}" dev "$BRIDGE"
+  [[ $(ip addr show dev "$BRIDGE") == *"inet $NODE_IP/"* ]] || ip addr add "$NODE_IP/${POD_CIDR#*/}" dev "$BRIDGE"
   ip link set "$BRIDGE" up
   sysctl -qw net.ipv4.ip_forward=1
   sysctl -qew net.bridge.bridge-nf-call-iptables=1 net.bridge.bridge-nf-call-ip6tables=1
@@ -63,12 +63,13 @@ cgroup_roots() {
 }
 
 make_cgroups() {
-  local root ours controller
+  local root ours controller controllers
   while read -r root; do
     ours=$root/$CGROUP
     mkdir -p "$ours"
     if [ -e "$root/cgroup.controllers" ]; then
-      for controller in $(cat "$root/cgroup.controllers"); do
+      read -ra controllers <"$root/cgroup.controllers"
+      for controller in "${controllers[@]}"; do
         echo "+$controller" >"$root/cgroup.subtree_control" || true
         echo "+$controller" >"$ours/cgroup.subtree_control" || true
       done

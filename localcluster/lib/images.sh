@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Images are made here and imported: no registry is asked. Each is an archive in the cache under a key of its recipe.
 
-# shellcheck source=localcluster/images/recipes.sh
+# shellcheck source=../images/recipes.sh
 source "$HERE/images/recipes.sh"
 
 IMAGES="pause redis ray"
@@ -15,7 +15,7 @@ image_archive() { # image_archive NAME
   esac
 }
 image_seconds() {
-  case $1 in ray) echo 210 ;; *) echo 3 ;; esac
+  case $1 in ray) echo 90 ;; *) echo 3 ;; esac
 }
 image_is_made() { [ -f "$(image_archive "$1")" ]; }
 

@@ -16,7 +16,7 @@ up_other() {
       docker info >/dev/null 2>&1 || die "Docker is here but its daemon does not answer"
       need_tool kind "see kind.sigs.k8s.io"
       need_tool kubectl "see kubernetes.io/docs/tasks/tools"
-      kind get clusters 2>/dev/null | grep -qx "$KIND_NAME" || kind create cluster --name "$KIND_NAME" --wait 120s
+      kind get clusters 2>/dev/null | grep -x "$KIND_NAME" >/dev/null || kind create cluster --name "$KIND_NAME" --wait 120s
       kind export kubeconfig --name "$KIND_NAME"
       ;;
     *) die "CLUSTER=$CLUSTER is not one of local, current, kind" ;;
