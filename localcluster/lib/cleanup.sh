@@ -10,6 +10,16 @@ end_processes() {
   for name in kube-proxy dns apiserver containerd etcd; do stop "$name" 3; done
   end_strays
   end_cgroup_members
+  # Until their parent has asked for the exit code, `ps` shows them.
+  wait_until 10 all_reaped || true
+}
+
+end_for_good() { # end_for_good PID
+  if kill -9 "$1" 2>/dev/null; then ENDED+=("$1"); fi
+}
+all_reaped() {
+  local pid
+  for pid in "${ENDED[@]}"; do [ ! -d "/proc/$pid" ] || return 1; done
 }
 
 # By what they were started with, in case a record of theirs was lost: our programs, and the shims of our containerd.
@@ -18,7 +28,7 @@ end_strays() {
   for folder in /proc/[0-9]*; do
     command=$(tr '\0' ' ' 2>/dev/null <"$folder/cmdline") || continue
     case $command in
-      "$STATE/bin/"* | *"containerd-shim-runc-v2 "*"-address $CONTAINERD_SOCKET "*) kill -9 "${folder#/proc/}" 2>/dev/null || true ;;
+      "$STATE/bin/"* | *"containerd-shim-runc-v2 "*"-address $CONTAINERD_SOCKET "*) end_for_good "${folder#/proc/}" ;;
     esac
   done
 }
@@ -29,7 +39,7 @@ end_cgroup_members() {
   local root file pid
   for root in $(our_cgroups); do
     while read -r file; do
-      while read -r pid; do kill -9 "$pid" 2>/dev/null || true; done <"$file"
+      while read -r pid; do end_for_good "$pid"; done <"$file"
     done < <(find "$root" -name cgroup.procs)
   done
 }

@@ -2,6 +2,8 @@
 # Processes that outlive the command: a record of each holds its pid and its start time, so that a pid that the machine
 # has given to another process since is never taken for ours.
 
+ENDED=() # pids that were told to end
+
 started_at() { # field 22 of /proc/PID/stat; the name before it may hold spaces
   local stat
   stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 1
@@ -34,6 +36,7 @@ stop() { # stop NAME SECONDS
   local pid
   if pid=$(pid_of "$1"); then
     kill "$pid" 2>/dev/null || true
+    ENDED+=("$pid")
     if ! wait_until "$2" gone "$1"; then
       kill -9 "$pid" 2>/dev/null || true
       wait_until 5 gone "$1" || warn "$1 (pid $pid) does not end"
