@@ -40,8 +40,8 @@ title_of() {
 }
 expected_seconds_of() { # measured on two cores, nothing cached
   case $1 in
-    localkube) echo 560 ;;
-    containerd) echo 70 ;;
+    localkube) echo 240 ;;
+    containerd) echo 60 ;;
     cni) echo 15 ;;
     coredns) echo 80 ;;
     helm) echo 60 ;;
