@@ -40,11 +40,11 @@ title_of() {
 }
 expected_seconds_of() { # measured on two cores, nothing cached
   case $1 in
-    localkube) echo 240 ;;
-    containerd) echo 60 ;;
-    cni) echo 15 ;;
-    coredns) echo 80 ;;
-    helm) echo 60 ;;
+    localkube) echo 260 ;;
+    containerd) echo 80 ;;
+    cni) echo 8 ;;
+    coredns) echo 95 ;;
+    helm) echo 55 ;;
   esac
 }
 
