@@ -75,13 +75,12 @@ fn check(schema: &Value, at: &str) {
         assert!(rule["message"].as_str().unwrap().lines().count() == 1, "{at}: {rule}");
     }
     for key in fields.get("required").and_then(Value::as_array).into_iter().flatten() {
-        assert!(schema["properties"].get(key.as_str().unwrap()).is_some(), "{at} requires {key} but has no such field");
+        assert!(schema["properties"].get(key.as_str().unwrap()).is_some(), "{at} requires {key}, which it does not have");
     }
     if kind == "array" {
         let items = &schema["items"];
         check(items, &format!("{at}[]"));
-        let keyed = fields.contains_key("x-kubernetes-list-map-keys");
-        assert_eq!(schema["x-kubernetes-list-type"] == "map", keyed, "{at}");
+        assert_eq!(schema["x-kubernetes-list-type"] == "map", fields.contains_key("x-kubernetes-list-map-keys"), "{at}");
         for key in fields.get("x-kubernetes-list-map-keys").and_then(Value::as_array).into_iter().flatten() {
             let required = items["required"].as_array().is_some_and(|r| r.contains(key));
             let defaulted = !items["properties"][key.as_str().unwrap()]["default"].is_null();
