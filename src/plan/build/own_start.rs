@@ -208,6 +208,7 @@ mod tests {
             (vec!["bash", "-c"], vec!["ray start"], true),
             (vec!["ray", "start"], vec!["--head"], true),
             (vec!["/usr/bin/ray"], vec!["start"], true),
+            (vec!["bash", "-c"], vec!["/bin/ray  start"], true),
             (vec!["bash", "-c"], vec!["echo ray  startled"], false),
             (vec!["bash", "-c"], vec!["xray start"], true),
             (vec![], vec![], false),
