@@ -203,10 +203,28 @@ impl Hands {
                 self.index.remove::<V>(namespace, name, uid, Timestamp::now());
                 Ok(())
             }
-            Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => {
+            Err(kube::Error::Api(status)) if status.is_not_found() => {
                 self.index.remove::<V>(namespace, name, uid, Timestamp::now());
                 Ok(())
             }
+            Err(kube::Error::Api(status)) if status.is_conflict() && !self.is_there::<W, V>(plural, namespace, name, uid).await? => {
+                self.index.remove::<V>(namespace, name, uid, Timestamp::now());
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Whether exactly that object still exists. A conflict over a delete can mean a successor of the same name, or
+    /// nothing but a race in the API server.
+    async fn is_there<W, V>(&self, plural: &str, namespace: &str, name: &str, uid: &str) -> Result<bool, Refusal>
+    where
+        W: DeserializeOwned + Into<V>,
+        V: Child,
+    {
+        match self.call::<W>(Request::new(path(plural, namespace)).get(name, &Default::default())).await {
+            Ok(found) => Ok(found.into().uid() == uid),
+            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(false),
             Err(error) => Err(error.into()),
         }
     }

@@ -44,7 +44,7 @@ fn kind(status: &Status) -> FailureKind {
         }
         400 | 422 if says("denied") => FailureKind::AdmissionDenied,
         400 | 422 => FailureKind::Invalid,
-        409 => FailureKind::NameTaken,
+        409 if says("already exists") => FailureKind::NameTaken,
         _ => FailureKind::Unavailable,
     }
 }
@@ -71,6 +71,7 @@ mod tests {
             (403, r#"pods "a" is forbidden: unable to create new content in namespace x because it is being terminated"#, NamespaceTerminating),
             (422, r#"Pod "a" is invalid: spec.containers[0].image: Required value"#, Invalid),
             (409, r#"pods "a" already exists"#, NameTaken),
+            (409, r#"Operation cannot be fulfilled on pods "a": the object has been modified"#, Unavailable),
             (500, "etcdserver: request timed out", Unavailable),
             (429, "too many requests", Unavailable),
         ];

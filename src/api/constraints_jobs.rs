@@ -51,7 +51,8 @@ pub(super) fn ray_job_spec(managed_by: Value) -> Value {
             ),
             rule(
                 &format!(
-                    "!({sidecar}) || !has(self.rayClusterSpec) || !has(self.rayClusterSpec.headGroupSpec.template.spec) \
+                    "!({sidecar}) || !has(self.rayClusterSpec) \
+                     || !has(self.rayClusterSpec.headGroupSpec.template.spec) \
                      || !has(self.rayClusterSpec.headGroupSpec.template.spec.restartPolicy) \
                      || self.rayClusterSpec.headGroupSpec.template.spec.restartPolicy in ['', 'Never']"
                 ),

@@ -171,7 +171,8 @@ fn version(kind: &Kind, name: &str) -> Value {
 /// One CustomResourceDefinition as a YAML document, keys in alphabetical order. Indented by one space: at more than
 /// twenty levels the second would be a third of the file.
 pub fn to_yaml(definition: &Value) -> String {
-    serde_saphyr::to_string_with_options(definition, serde_saphyr::ser_options! { indent_step: 1 }).expect("JSON can be written as YAML")
+    let options = serde_saphyr::ser_options! { indent_step: 1 };
+    serde_saphyr::to_string_with_options(definition, options).expect("JSON can be written as YAML")
 }
 
 /// What belongs into `crds/`: file name (as KubeRay's) and text.

@@ -32,18 +32,23 @@ use serde::{Deserialize, Deserializer, Serialize};
 #[serde(rename_all = "camelCase", default)]
 pub struct RayClusterSpec {
     pub head_group_spec: HeadGroupSpec,
+    /// Groups of workers. Their order matters to Ray's autoscaler.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worker_group_specs: Option<Vec<WorkerGroupSpec>>,
+    /// The version of Ray in the images. It decides on probes, login and priorities.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ray_version: Option<String>,
+    /// Runs Ray's autoscaler beside the head, which sets `replicas` of the groups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enable_in_tree_autoscaling: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub autoscaler_options: Option<AutoscalerOptions>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
+    /// Who looks after this object. Immutable once set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub managed_by: Option<String>,
+    /// Annotations of the head Service.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub head_service_annotations: Option<BTreeMap<String, String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -74,10 +79,13 @@ pub struct HeadGroupSpec {
     /// Ray node labels, also put on the pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub labels: Option<BTreeMap<String, String>>,
+    /// Type of the head Service: ClusterIP, NodePort or LoadBalancer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_type: Option<String>,
+    /// What the head Service should look like: name, labels, annotations, type and ports are kept.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "service_template")]
     pub head_service: Option<Service>,
+    /// Makes an Ingress for the dashboard.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enable_ingress: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -93,12 +101,16 @@ pub struct WorkerGroupSpec {
     /// Replicas wanted; one replica is `numOfHosts` pods. The API server fills 0 when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
+    /// The fewest replicas, also when `replicas` says less.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_replicas: Option<i32>,
+    /// The most replicas, also when `replicas` says more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_replicas: Option<i32>,
+    /// Pods per replica, made and removed together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub num_of_hosts: Option<i32>,
+    /// Groups of higher priority are chosen first by Ray's autoscaler. Read by Ray, not by us.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,
     /// Seconds without work after which Ray's autoscaler gives a worker back. Read by Ray, not by us.
@@ -177,12 +189,14 @@ pub struct AutoscalerOptions {
 pub struct GcsFaultToleranceOptions {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backend: Option<String>,
+    /// Host and port, or a redis:// or rediss:// address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub redis_address: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub redis_username: Option<RedisCredential>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub redis_password: Option<RedisCredential>,
+    /// Keeps this cluster's keys apart in Redis. The cluster's uid when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub external_storage_namespace: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -202,6 +216,7 @@ pub struct RedisCredential {
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq)]
 #[serde(rename_all = "camelCase", default)]
 pub struct GcsStorage {
+    /// A claim that exists. Left out, one is made from the fields below.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub claim_name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -230,6 +245,7 @@ pub struct AuthOptions {
     pub mode: Option<String>,
     #[serde(rename = "enableK8sTokenAuth", skip_serializing_if = "Option::is_none")]
     pub enable_k8s_token_auth: Option<bool>,
+    /// The Secret with the token under `auth_token`. Left out, one is made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret_name: Option<String>,
 }

@@ -21,7 +21,7 @@ pub fn is_label_value(s: &str) -> bool {
 pub fn is_qualified_name(s: &str) -> bool {
     match s.split_once('/') {
         Some((prefix, name)) => {
-            prefix.len() <= 253 && prefix.split('.').all(|p| !p.is_empty() && is_dns_1123_label(p)) && is_name_part(name)
+            prefix.len() <= 253 && prefix.split('.').all(is_dns_1123_label) && is_name_part(name)
         }
         None => is_name_part(s),
     }

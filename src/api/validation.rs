@@ -101,7 +101,8 @@ fn group(
 ) {
     faults.when(ray_container(template).is_none(), format!("{at}.template.spec.containers"), m::NO_CONTAINER);
     let twice = RESOURCE_START_PARAMS.iter().any(|k| has_key(params, k));
-    faults.when(twice && resources.as_ref().is_some_and(|r| !r.is_empty()), format!("{at}.resources"), m::RESOURCES_TWICE);
+    let given = resources.as_ref().is_some_and(|r| !r.is_empty());
+    faults.when(twice && given, format!("{at}.resources"), m::RESOURCES_TWICE);
     faults.when(has_key(params, "labels"), params_at(at), m::LABELS_PARAM);
     for (key, value) in params.iter().flatten() {
         let key = key.as_str();

@@ -96,7 +96,8 @@ pub(super) fn gcs_storage(faults: &mut Faults, options: &GcsFaultToleranceOption
     let by_env = ["RAY_gcs_storage", "RAY_gcs_storage_path"].iter().any(|n| env(head, n).is_some());
     faults.when(by_env, env_at(head_at), m::ROCKSDB_ENV);
     let volumes = head.spec.as_ref().and_then(|s| s.volumes.as_deref()).unwrap_or_default();
-    let taken = mounted(ray_mounts(head), "gcs-storage", "/data/gcs") || volumes.iter().any(|v| v.name == "gcs-storage");
+    let taken = volumes.iter().any(|v| v.name == "gcs-storage");
+    let taken = taken || mounted(ray_mounts(head), "gcs-storage", "/data/gcs");
     faults.when(taken, format!("{head_at}.template.spec"), m::ROCKSDB_VOLUME);
 }
 
@@ -149,7 +150,7 @@ pub(super) fn auth(faults: &mut Faults, spec: &RayClusterSpec, version: Option<R
     faults.when(token && version.is_none_or(|v| v < (2, 52, 0)), "spec.rayVersion", m::TOKEN_NEEDS_VERSION);
     if kubernetes {
         faults.when(!token, format!("{at}.enableK8sTokenAuth"), m::K8S_TOKEN_WITHOUT_MODE);
-        let old = version.is_some_and(|v| v >= (2, 52, 0) && v < (2, 55, 0));
+        let old = version.is_some_and(|v| ((2, 52, 0)..(2, 55, 0)).contains(&v));
         faults.when(old, "spec.rayVersion", m::K8S_TOKEN_NEEDS_VERSION);
         let secret = options.secret_name.as_deref().is_some_and(|s| !s.is_empty());
         faults.when(secret, format!("{at}.secretName"), m::K8S_TOKEN_WITH_SECRET);
@@ -162,12 +163,13 @@ pub(super) fn network_policy(faults: &mut Faults, spec: &RayClusterSpec) {
     fn some<T>(rules: &Option<Vec<T>>) -> bool {
         rules.as_ref().is_some_and(|r| !r.is_empty())
     }
-    let pairs = [&policy.head, &policy.worker].into_iter().flatten().map(|r| (some(&r.ingress_rules), some(&r.egress_rules)));
     let groups = policy.worker_groups.as_deref().unwrap_or_default();
-    let pairs: Vec<_> = pairs.chain(groups.iter().map(|g| (some(&g.ingress_rules), some(&g.egress_rules)))).collect();
+    let rules = || [&policy.head, &policy.worker].into_iter().flatten();
+    let ingress = rules().any(|r| some(&r.ingress_rules)) || groups.iter().any(|g| some(&g.ingress_rules));
+    let egress = rules().any(|r| some(&r.egress_rules)) || groups.iter().any(|g| some(&g.egress_rules));
     let mode = policy.mode.as_deref();
-    faults.when(mode == Some("DenyAllEgress") && pairs.iter().any(|p| p.0), at, m::INGRESS_RULES_UNUSED);
-    faults.when(mode == Some("DenyAllIngress") && pairs.iter().any(|p| p.1), at, m::EGRESS_RULES_UNUSED);
+    faults.when(mode == Some("DenyAllEgress") && ingress, at, m::INGRESS_RULES_UNUSED);
+    faults.when(mode == Some("DenyAllIngress") && egress, at, m::EGRESS_RULES_UNUSED);
     for (i, group) in spec.groups().iter().enumerate() {
         let wrong = !syntax::is_dns_1123_label(&group.group_name);
         faults.when(wrong, format!("spec.workerGroupSpecs[{i}].groupName"), m::POLICY_GROUP_NAME);

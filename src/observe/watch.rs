@@ -38,8 +38,12 @@ pub struct Clusters {
 
 impl Default for Clusters {
     fn default() -> Self {
-        let writer = Writer::<RayCluster>::new(());
+        let mut writer = Writer::<RayCluster>::new(());
         let store = writer.as_reader();
+        // kube's applier holds all passes until the store has had one complete list. Passes begin after all caches are
+        // full anyway, and lists come in one by one here, so it is told at once.
+        writer.apply_watcher_event(&Event::Init);
+        writer.apply_watcher_event(&Event::InitDone);
         Clusters { writer: Mutex::new(writer), store }
     }
 }

@@ -17,7 +17,8 @@ pub struct PlanConfig {
     /// The head Service has an address of its own in place of being headless (KubeRay's
     /// `ENABLE_RAY_HEAD_CLUSTER_IP_SERVICE`).
     pub head_cluster_ip_service: bool,
-    /// The head pod is called `<cluster>-head`, without a suffix (KubeRay's `ENABLE_DETERMINISTIC_HEAD_POD_NAME`).
+    /// The head pod is called `<cluster>-head`, without a suffix (KubeRay's `ENABLE_DETERMINISTIC_HEAD_POD_NAME`). A new
+    /// head can then be made only once the old one is gone.
     pub deterministic_head_pod_name: bool,
     /// Ray starts under a login shell (KubeRay's `ENABLE_LOGIN_SHELL`).
     pub login_shell: bool,

@@ -201,6 +201,7 @@ mod tests {
             ("512Mi", "512Mi"),
             ("0.0001Ki", "102400u"),
             ("1025.5Ki", "1050112"),
+            ("0.9765625Ki", "1k"),
             ("1024.0001Ki", "1048576102400u"),
             ("1e3", "1e3"),
             ("1500e-3", "1500e-3"),
@@ -229,7 +230,8 @@ mod tests {
         let nine_g = Amount::parse("1G").unwrap().times(9);
         assert_eq!(Amount::parse("4Gi").unwrap().plus(nine_g).to_string(), "13294967296");
         assert_eq!(sum(&["0", "4Gi"]), "4Gi");
-        assert_eq!(sum(&["1G", "1Gi"]), "2073741824");
+        assert_eq!(sum(&["1Ki", "976"]), "2000");
+        assert_eq!(sum(&["976", "1Ki"]), "2k");
         assert_eq!(sum(&["2Gi", "2Gi"]), "4Gi");
         assert_eq!(sum(&["1", "500m", "500m"]), "2");
         assert_eq!(sum(&["9E", "9E"]), "9223372036854775807");
@@ -244,7 +246,9 @@ mod tests {
 
     #[test]
     fn floats_are_the_nearest() {
-        for (text, f) in [("500m", 0.5), ("300m", 0.3), ("1", 1.0), ("-1500m", -1.5), ("1Gi", 1_073_741_824.0)] {
+        for (text, f) in
+            [("500m", 0.5), ("300m", 0.3), ("50m", 0.05), ("1", 1.0), ("-1500m", -1.5), ("1Gi", 1_073_741_824.0)]
+        {
             assert_eq!(Amount::parse(text).unwrap().as_f64(), f, "{text}");
         }
     }

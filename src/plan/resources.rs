@@ -25,7 +25,10 @@ pub fn desired_resources(cluster: &RayCluster) -> Desired {
     let groups = cluster.spec.groups().iter().map(|g| (&g.template, wanted_pods(g.wanted_replicas(), g.hosts())));
     let groups: Vec<_> = std::iter::once(head).chain(groups).collect();
     let total = |counts: &dyn Fn(&str) -> bool| {
-        groups.iter().fold(Amount::default(), |sum, (t, pods)| sum.plus(template_sum(t, counts).times(*pods))).quantity()
+        groups
+            .iter()
+            .fold(Amount::default(), |sum, (t, pods)| sum.plus(template_sum(t, counts).times(*pods)))
+            .quantity()
     };
     Desired {
         cpu: total(&|name| name == "cpu"),
@@ -67,7 +70,11 @@ mod tests {
     #[test]
     fn replicas_count_within_bounds_and_times_hosts() {
         let template = "{spec: {containers: [{name: r, resources: {limits: {cpu: 1, memory: 2Gi}}}]}}";
-        let spec = |group: &str| format!("  headGroupSpec: {{template: {template}}}\n  workerGroupSpecs: [{{groupName: w, template: {template}, {group}}}]");
+        let spec = |group: &str| {
+            format!(
+                "  headGroupSpec: {{template: {template}}}\n  workerGroupSpecs: [{{groupName: w, template: {template}, {group}}}]"
+            )
+        };
         for (group, cpu, memory) in [
             ("replicas: 2", "3", "6Gi"),
             ("replicas: 9, maxReplicas: 3", "4", "8Gi"),

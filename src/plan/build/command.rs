@@ -83,7 +83,10 @@ mod tests {
             (vec![], "ray start "),
             (vec![("port", "6380"), ("address", "a:1")], "ray start  --address=a:1  --port=6380 "),
             (vec![("block", "true"), ("no-monitor", "TRUE"), ("head", "False")], "ray start  --block  --no-monitor "),
-            (vec![("log-color", "false"), ("include-dashboard", "True")], "ray start  --include-dashboard=True  --log-color=false "),
+            (
+                vec![("log-color", "false"), ("include-dashboard", "True")],
+                "ray start  --include-dashboard=True  --log-color=false ",
+            ),
             (vec![("include-log-monitor", "false")], "ray start  --include-log-monitor=false "),
             (vec![("redis-password", "$REDIS_PASSWORD")], "ray start  --redis-password=$REDIS_PASSWORD "),
             (vec![("resources", r#""{\"C\": 1}""#)], r#"ray start  --resources="{\"C\": 1}" "#),
@@ -98,7 +101,11 @@ mod tests {
     #[test]
     fn the_users_command_runs_first() {
         let words = |l: &[&str]| Some(l.iter().map(|s| (*s).to_owned()).collect());
-        let mut c = Container { command: words(&["/bin/bash", "-lc", "--"]), args: words(&["echo hi"]), ..Container::default() };
+        let mut c = Container {
+            command: words(&["/bin/bash", "-lc", "--"]),
+            args: words(&["echo hi"]),
+            ..Container::default()
+        };
         replace(&mut c, "ray start ", &PlanConfig::default());
         assert_eq!(c.command, words(&["/bin/bash", "-c", "--"]));
         let expected = " /bin/bash  -lc  --  echo hi  && ulimit -n ${RAY_START_ULIMIT_OPEN_FILES:-65536}; ray start ";

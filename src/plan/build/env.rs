@@ -13,7 +13,13 @@ use crate::plan::config::PlanConfig;
 
 /// Variables of the Ray container, in KubeRay's order. `start_command` is what it would run if it has no command of its
 /// own; images rely on finding it in `KUBERAY_GEN_RAY_START_CMD`.
-pub(crate) fn on_ray_container(ray: &mut Container, group: Group, address: &HeadAddress, start_command: String, config: &PlanConfig) {
+pub(crate) fn on_ray_container(
+    ray: &mut Container,
+    group: Group,
+    address: &HeadAddress,
+    start_command: String,
+    config: &PlanConfig,
+) {
     let env = ray.env.get_or_insert_default();
     if group.is_head() {
         match command::autoscaler_version(group.cluster) {
@@ -53,7 +59,11 @@ pub(crate) fn on_ray_container(ray: &mut Container, group: Group, address: &Head
 }
 
 /// Every init container, the user's too, knows the head's name; on workers also its address.
-pub(crate) fn on_init_containers<'a>(containers: impl Iterator<Item = &'a mut Container>, group: Group, address: &HeadAddress) {
+pub(crate) fn on_init_containers<'a>(
+    containers: impl Iterator<Item = &'a mut Container>,
+    group: Group,
+    address: &HeadAddress,
+) {
     for container in containers {
         let env = container.env.get_or_insert_default();
         set_head_names(env, address);
@@ -64,7 +74,11 @@ pub(crate) fn on_init_containers<'a>(containers: impl Iterator<Item = &'a mut Co
 }
 
 /// Every other container of a worker pod knows the head's address.
-pub(crate) fn on_other_containers<'a>(containers: impl Iterator<Item = &'a mut Container>, group: Group, address: &HeadAddress) {
+pub(crate) fn on_other_containers<'a>(
+    containers: impl Iterator<Item = &'a mut Container>,
+    group: Group,
+    address: &HeadAddress,
+) {
     if group.is_head() {
         return;
     }

@@ -59,7 +59,8 @@ pub struct Built {
 pub enum Remark {
     /// The container's script starts Ray without `--block`; a wait was added to it.
     KeptAlive { container: String },
-    /// The container runs `ray start` without `--block` and without a shell, so it ends once Ray is in the background.
+    /// The container runs `ray start` without `--block` and without a shell that stays, so it ends once Ray is in the
+    /// background.
     EndsAfterStart { container: String },
     /// `rayStartParams.resources` is no JSON object of numbers, so the accelerator found was not added to it.
     UnreadableResources { accelerator: String },

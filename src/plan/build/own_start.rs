@@ -14,6 +14,8 @@ use super::shell::{self, Word};
 pub struct OwnStart {
     /// The words after `start`.
     args: Vec<Word>,
+    /// It takes the shell's place, so that nothing after it is run.
+    pub replaces_shell: bool,
 }
 
 /// Whether `ray start` stays in the foreground.
@@ -128,7 +130,8 @@ fn starts_in(script: &str) -> Vec<OwnStart> {
 
 fn start_of(mut words: Vec<Word>) -> Option<OwnStart> {
     let at = words.windows(2).position(|w| is_ray(&w[0].text) && w[1].text == "start")?;
-    Some(OwnStart { args: words.split_off(at + 2) })
+    let args = words.split_off(at + 2);
+    Some(OwnStart { args, replaces_shell: words.iter().any(|w| w.text == "exec") })
 }
 
 fn is_ray(word: &str) -> bool {
@@ -192,7 +195,9 @@ mod tests {
             let mut c = container(&command, &args);
             assert_eq!(script_mut(&mut c).map(|s| s.as_str()), Some("S"), "{command:?} {args:?}");
         }
-        for (command, args) in [(vec!["ray"], vec!["start"]), (vec!["bash", "/run.sh"], vec![]), (vec!["bash", "-c"], vec![])] {
+        for (command, args) in
+            [(vec!["ray"], vec!["start"]), (vec!["bash", "/run.sh"], vec![]), (vec!["bash", "-c"], vec![])]
+        {
             assert_eq!(script_mut(&mut container(&command, &args)), None);
         }
     }
@@ -203,6 +208,7 @@ mod tests {
             (vec!["bash", "-c"], vec!["ray start"], true),
             (vec!["ray", "start"], vec!["--head"], true),
             (vec!["/usr/bin/ray"], vec!["start"], true),
+            (vec!["bash", "-c"], vec!["/bin/ray  start"], true),
             (vec!["bash", "-c"], vec!["echo ray  startled"], false),
             (vec!["bash", "-c"], vec!["xray start"], true),
             (vec![], vec![], false),
@@ -213,7 +219,10 @@ mod tests {
 
     #[test]
     fn flags_are_read_from_the_text() {
-        let starts = own_starts(&container(&["bash", "-c"], &["ray start --head --port=6380 --dashboard-port 8266 --node-ip-address=$IP"]));
+        let starts = own_starts(&container(
+            &["bash", "-c"],
+            &["ray start --head --port=6380 --dashboard-port 8266 --node-ip-address=$IP"],
+        ));
         let start = head_start(&starts).unwrap();
         assert_eq!(start.flag("port"), Some("6380"));
         assert_eq!(start.flag("dashboard-port"), Some("8266"));

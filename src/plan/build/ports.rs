@@ -27,9 +27,15 @@ const WELL_KNOWN: [(&str, i32); 5] = [
 pub fn add_metrics_port(ray: &mut Container, params: &BTreeMap<String, String>) {
     let number = effective(params, ray, "metrics-export-port").and_then(|p| port_number(&p)).unwrap_or(PORT_METRICS);
     let ports = ray.ports.get_or_insert_default();
-    let taken = |p: &ContainerPort| p.name.as_deref() == Some(METRICS) || (p.container_port == number && is_tcp(p.protocol.as_deref()));
+    let taken = |p: &ContainerPort| {
+        p.name.as_deref() == Some(METRICS) || (p.container_port == number && is_tcp(p.protocol.as_deref()))
+    };
     if !ports.iter().any(taken) {
-        ports.push(ContainerPort { name: Some(METRICS.to_owned()), container_port: number, ..ContainerPort::default() });
+        ports.push(ContainerPort {
+            name: Some(METRICS.to_owned()),
+            container_port: number,
+            ..ContainerPort::default()
+        });
     }
 }
 
@@ -38,7 +44,12 @@ pub fn add_metrics_port(ray: &mut Container, params: &BTreeMap<String, String>) 
 ///
 /// Without `headless` the Service's own address only knows the ports listed, so the port of the control store is
 /// added if it is missing.
-pub fn service_ports(cluster: &RayCluster, address: &HeadAddress, own: &[ServicePort], headless: bool) -> Vec<ServicePort> {
+pub fn service_ports(
+    cluster: &RayCluster,
+    address: &HeadAddress,
+    own: &[ServicePort],
+    headless: bool,
+) -> Vec<ServicePort> {
     let mut ports: Vec<ServicePort> = Vec::new();
     for port in own {
         add(&mut ports, port.clone());
@@ -49,7 +60,10 @@ pub fn service_ports(cluster: &RayCluster, address: &HeadAddress, own: &[Service
     listed.sort_by_key(|p| p.name.is_none());
     for port in &listed {
         let protocol = port.protocol.clone().filter(|p| p != "TCP");
-        add(&mut ports, ServicePort { name: port.name.clone(), port: port.container_port, protocol, ..ServicePort::default() });
+        add(
+            &mut ports,
+            ServicePort { name: port.name.clone(), port: port.container_port, protocol, ..ServicePort::default() },
+        );
     }
     let ray_ports = |name: &str, default| match name {
         "gcs-server" => address.port_number(),
@@ -61,7 +75,10 @@ pub fn service_ports(cluster: &RayCluster, address: &HeadAddress, own: &[Service
     for (name, default) in WELL_KNOWN {
         let needed = listed.is_empty() || name == METRICS || (name == "gcs-server" && !headless);
         if needed {
-            add(&mut ports, ServicePort { name: Some(name.to_owned()), port: ray_ports(name, default), ..ServicePort::default() });
+            add(
+                &mut ports,
+                ServicePort { name: Some(name.to_owned()), port: ray_ports(name, default), ..ServicePort::default() },
+            );
         }
     }
     ports.sort_by(|a, b| a.name.cmp(&b.name));

@@ -20,7 +20,8 @@ pub(crate) fn add(ray: &mut Container, group: Group, params: &BTreeMap<String, S
     let raylet = ask(agent, "api/local_raylet_healthz", 2);
 
     let healthy = if ray_version::at_least(group.cluster.spec.ray_version.as_deref(), 2, 53) {
-        let http = HTTPGetAction { path: Some("/api/healthz".into()), port: IntOrString::Int(agent), ..Default::default() };
+        let http =
+            HTTPGetAction { path: Some("/api/healthz".into()), port: IntOrString::Int(agent), ..Default::default() };
         Probe { http_get: Some(http), ..Probe::default() }
     } else if group.is_head() {
         let dashboard = head_port(group.cluster, "dashboard-port", PORT_DASHBOARD);

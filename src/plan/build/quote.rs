@@ -12,19 +12,15 @@
 //! - Line breaks at the end are dropped: YAML's `|` leaves one behind.
 //!
 //! The kubelet reads the line before the shell does: it turns `$$` into `$` and `$(NAME)` into the variable's value.
-//! A word must be harmless before and after that; in data, `$$` is doubled to arrive as written and `$(NAME)` is left
-//! to the kubelet, as under KubeRay.
+//! Neither makes a harmless word harmful, since a `$` that is left stands before what it stood before. In data, `$$` is
+//! doubled to arrive as written and `$(NAME)` is left to the kubelet, as under KubeRay.
 
 use std::borrow::Cow;
 
 /// The value as it is to be written after `--key=`.
 pub fn argument(value: &str) -> Cow<'_, str> {
     let value = value.trim_end_matches(['\n', '\r']);
-    if is_harmless(value) && is_harmless(&value.replace("$$", "$")) {
-        Cow::Borrowed(value)
-    } else {
-        Cow::Owned(single_quoted(&value.replace("$$", "$$$$")))
-    }
+    if is_harmless(value) { Cow::Borrowed(value) } else { Cow::Owned(single_quoted(&value.replace("$$", "$$$$"))) }
 }
 
 /// The key as it is to be written after `--`: quoted unless it looks like a flag's name.
@@ -153,7 +149,8 @@ mod tests {
 
     #[test]
     fn more_flags_after_a_value_stay_flags() {
-        for (value, words) in [("4 --verbose", vec!["--key=4", "--verbose"]), ("4 --a b ", vec!["--key=4", "--a", "b"])] {
+        for (value, words) in [("4 --verbose", vec!["--key=4", "--verbose"]), ("4 --a b ", vec!["--key=4", "--a", "b"])]
+        {
             assert_eq!(argument(value), value);
             let words: Vec<_> = words.into_iter().chain(["--next"]).map(str::to_owned).collect();
             assert_eq!(seen_by_ray(value), (true, words));
@@ -171,6 +168,7 @@ mod tests {
             "4 --x\ntouch pwned",
             "$(touch pwned)",
             "`touch pwned`",
+            "`id`",
             "\"$(touch pwned)\"",
             "\"`touch pwned`\"",
             "\"$$(touch pwned)\"",

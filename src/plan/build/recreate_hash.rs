@@ -6,17 +6,20 @@ use crate::api::names::fnv1a;
 /// A hash of the spec without what may change under a running cluster: the numbers of replicas, the autoscaler's
 /// victims, the upgrade strategy itself, and tolerations and scheduling gates, which queue controllers inject.
 ///
-/// Which fields count is KubeRay's rule; the hash is ours. The two never meet: a head stamped by another version gets
-/// a new stamp before hashes are compared.
+/// That is KubeRay's rule, but for `suspend`, which counts there: writing out `suspend: false` would replace a running
+/// cluster. The hash is ours. It never meets KubeRay's: a head stamped by another version gets a new stamp before
+/// hashes are compared.
 pub fn of(spec: &RayClusterSpec) -> String {
     let mut spec = spec.clone();
     spec.upgrade_strategy = None;
+    spec.suspend = None;
     let mut templates = vec![&mut spec.head_group_spec.template];
     spec.head_group_spec.ray_start_params.get_or_insert_default();
     for group in spec.worker_group_specs.iter_mut().flatten() {
         group.replicas = None;
         group.min_replicas = None;
         group.max_replicas = None;
+        group.suspend = None;
         if let Some(strategy) = &mut group.scale_strategy {
             strategy.workers_to_delete = None;
         }
@@ -55,8 +58,9 @@ mod tests {
             (r#""containers""#, r#""tolerations": [{"operator": "Exists"}], "containers""#, true),
             (r#""containers""#, r#""schedulingGates": [{"name": "g"}], "containers""#, true),
             (r#"{"headGroupSpec""#, r#"{"upgradeStrategy": {"type": "Recreate"}, "headGroupSpec""#, true),
+            (r#"{"headGroupSpec""#, r#"{"suspend": false, "headGroupSpec""#, true),
             (r#""image": "a""#, r#""image": "b""#, false),
-            (r#""replicas": 1"#, r#""suspend": true"#, false),
+            (r#""replicas": 1"#, r#""suspend": false"#, true),
             (r#""replicas": 1"#, r#""rayStartParams": {"num-cpus": "1"}"#, false),
         ] {
             let changed = base.replace(from, to);

@@ -63,7 +63,8 @@ pub fn head_external_service(cluster: &RayCluster, config: &PlanConfig) -> Optio
     let type_ = external_type(cluster)?;
     let custom = custom(cluster);
     let own = custom.spec.unwrap_or_default();
-    let ports = service_ports(cluster, &HeadAddress::of(cluster, config), own.ports.as_deref().unwrap_or_default(), false);
+    let ports =
+        service_ports(cluster, &HeadAddress::of(cluster, config), own.ports.as_deref().unwrap_or_default(), false);
     let spec = ServiceSpec {
         type_: Some(type_),
         selector: Some(selector(cluster, config)),

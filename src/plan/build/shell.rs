@@ -11,7 +11,8 @@ pub struct Word {
 
 /// The simple commands of a script in the order of the text, reserved words (`then`, `do`, `{`) among their words.
 pub fn commands(script: &str) -> Vec<Vec<Word>> {
-    let mut reader = Reader { rest: script, done: Vec::new(), command: Vec::new(), word: None, here: Vec::new(), skip: None };
+    let mut reader =
+        Reader { rest: script, done: Vec::new(), command: Vec::new(), word: None, here: Vec::new(), skip: None };
     reader.read();
     reader.done
 }
@@ -219,7 +220,10 @@ mod tests {
         for (script, expected) in [
             ("", vec![]),
             ("a b", vec![vec!["a", "b"]]),
-            ("a & b && c || d | e; f\ng", vec![vec!["a"], vec!["b"], vec!["c"], vec!["d"], vec!["e"], vec!["f"], vec!["g"]]),
+            (
+                "a & b && c || d | e; f\ng",
+                vec![vec!["a"], vec!["b"], vec!["c"], vec!["d"], vec!["e"], vec!["f"], vec!["g"]],
+            ),
             ("a \\\n  b", vec![vec!["a", "b"]]),
             ("a # b; c\nd#e", vec![vec!["a"], vec!["d#e"]]),
             ("a 'b; c' \"d & e\" f\\ g", vec![vec!["a", "b; c", "d & e", "f g"]]),

@@ -109,7 +109,11 @@ fn apply_container(params: &mut BTreeMap<String, String>, ray: &Container) -> Op
 }
 
 /// A parameter as Ray will get it: from the container's own `ray start` when that is what runs, else from `params`.
-pub fn effective<'a>(params: &'a BTreeMap<String, String>, ray: &Container, name: &str) -> Option<std::borrow::Cow<'a, str>> {
+pub fn effective<'a>(
+    params: &'a BTreeMap<String, String>,
+    ray: &Container,
+    name: &str,
+) -> Option<std::borrow::Cow<'a, str>> {
     let own = own_starts(ray).iter().find_map(|s| s.flag(name).map(str::to_owned));
     own.map(Into::into).or_else(|| params.get(name).map(|v| v.as_str().into()))
 }

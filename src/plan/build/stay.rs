@@ -41,13 +41,14 @@ done
 
 /// Appends the wait if the container's own script needs one. What is to be said about it, if anything.
 pub fn keep_alive(container: &mut Container) -> Option<Remark> {
-    let starts: Vec<Blocks> = own_starts(container).iter().map(|s| s.blocks()).collect();
-    if starts.iter().all(|b| *b == Blocks::Yes) {
+    let starts = own_starts(container);
+    if starts.iter().all(|s| s.blocks() == Blocks::Yes) {
         return None;
     }
-    let certain = starts.contains(&Blocks::No);
+    let certain = starts.iter().any(|s| s.blocks() == Blocks::No);
+    let lost = starts.iter().any(|s| s.blocks() == Blocks::No && s.replaces_shell);
     let name = container.name.clone();
-    let Some(script) = script_mut(container) else {
+    let Some(script) = script_mut(container).filter(|_| !lost) else {
         return certain.then_some(Remark::EndsAfterStart { container: name });
     };
     if stays_by_itself(&shell::commands(script)) {
@@ -85,7 +86,12 @@ mod tests {
 
     fn container(script: &str) -> Container {
         let list = |l: &[&str]| Some(l.iter().map(|s| (*s).to_owned()).collect());
-        Container { name: "ray".into(), command: list(&["/bin/bash", "-c"]), args: list(&[script]), ..Container::default() }
+        Container {
+            name: "ray".into(),
+            command: list(&["/bin/bash", "-c"]),
+            args: list(&[script]),
+            ..Container::default()
+        }
     }
 
     /// The script after `keep_alive`, and what is said about it.
@@ -108,11 +114,13 @@ mod tests {
             ("ray start --head && tail -f /dev/null", false, None),
             ("ray start --head; while true; do sleep 9; done", false, None),
             ("./start-ray.sh", false, None),
+            ("exec ray start --head", false, Some(Remark::EndsAfterStart { container: "ray".into() })),
         ] {
             let (after, said) = kept(script);
             assert_eq!((after != script, said), (changed, remark), "{script:?}");
         }
-        let mut exec_form = Container { name: "ray".into(), args: Some(vec!["ray".into(), "start".into()]), ..Container::default() };
+        let mut exec_form =
+            Container { name: "ray".into(), args: Some(vec!["ray".into(), "start".into()]), ..Container::default() };
         let before = exec_form.clone();
         assert_eq!(keep_alive(&mut exec_form), Some(Remark::EndsAfterStart { container: "ray".into() }));
         assert_eq!(exec_form, before);
@@ -138,7 +146,9 @@ mod tests {
         let dir = std::env::temp_dir().join(name);
         fs::create_dir_all(&dir).unwrap();
         let ray = match behaviour {
-            "works" => "#!/bin/sh\nsetsid raylet 60 >/dev/null 2>&1 </dev/null &\nsetsid sh -c 'sleep 1; kill -TERM 1' >/dev/null 2>&1 &\nsleep 0.2\n",
+            "works" => {
+                "#!/bin/sh\nsetsid raylet 60 >/dev/null 2>&1 </dev/null &\nsetsid sh -c 'sleep 1; kill -TERM 1' >/dev/null 2>&1 &\nsleep 0.2\n"
+            }
             "dies" => "#!/bin/sh\nsetsid raylet 1 >/dev/null 2>&1 </dev/null &\nsleep 0.2\n",
             _ => "#!/bin/sh\nexit 7\n",
         };
@@ -156,7 +166,7 @@ mod tests {
             eprintln!("skipped: no process namespaces here");
             return None;
         }
-        let dir = fake_ray(behaviour, &format!("{shell}: {script}"));
+        let dir = fake_ray(behaviour, &format!("{shell}: {behaviour}: {script}"));
         let path = format!("{}:/usr/bin:/bin", dir.display());
         let begin = Instant::now();
         let kept = kept(script).0;

@@ -22,7 +22,8 @@ pub fn add_shared_memory(spec: &mut PodSpec, ray: &mut Container, params: &BTree
             let of = |amounts: &Option<BTreeMap<_, _>>| amounts.as_ref().and_then(|a| a.get("memory").cloned());
             of(&r.limits).or_else(|| of(&r.requests))
         });
-        let empty_dir = EmptyDirVolumeSource { medium: Some("Memory".to_owned()), size_limit: memory, ..Default::default() };
+        let empty_dir =
+            EmptyDirVolumeSource { medium: Some("Memory".to_owned()), size_limit: memory, ..Default::default() };
         volumes.push(Volume { name: VOLUME.to_owned(), empty_dir: Some(empty_dir), ..Volume::default() });
     }
     let mount = VolumeMount { name: VOLUME.to_owned(), mount_path: PATH.to_owned(), ..VolumeMount::default() };

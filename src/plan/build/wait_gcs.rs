@@ -35,7 +35,8 @@ pub fn inject(spec: &mut PodSpec, ray: &Container, address: &HeadAddress, config
     if containers.iter().any(|c| c.name == NAME) {
         return;
     }
-    let amounts = || Some([("cpu", "200m"), ("memory", "256Mi")].map(|(k, v)| (k.to_owned(), Quantity(v.to_owned()))).into());
+    let amounts =
+        || Some([("cpu", "200m"), ("memory", "256Mi")].map(|(k, v)| (k.to_owned(), Quantity(v.to_owned()))).into());
     let script = format!("host={} port={}\n{SCRIPT}", argument(&address.fqdn), argument(&address.port));
     containers.push(Container {
         name: NAME.to_owned(),

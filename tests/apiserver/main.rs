@@ -1,0 +1,29 @@
+//! ray-operator against a real etcd and API server, the test playing scheduler, kubelet and Ray's head.
+//!
+//! Needs the binary that `localcluster/` builds (`LOCALKUBE`). Each test has a namespace and operator processes of its
+//! own; tests run side by side. `FULL=1` looks longer and repeats more.
+
+mod bench;
+
+mod admission;
+mod crash;
+mod creation;
+mod deletion;
+mod denial;
+mod faults;
+mod invalid;
+mod joining;
+mod leading;
+mod loss;
+mod quiet;
+mod rights;
+mod scaling;
+mod steps;
+mod strangers;
+mod suspension;
+mod symptoms;
+
+/// Whether this is the full run.
+fn full() -> bool {
+    std::env::var_os("FULL").is_some_and(|v| !v.is_empty() && v != "0")
+}

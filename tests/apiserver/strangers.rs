@@ -1,0 +1,82 @@
+//! Objects of others that look like ours are never touched.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::bench::{Bench, cluster, objects, run};
+
+#[test]
+fn pods_of_others_with_our_labels_do_not_count_and_are_not_touched() {
+    run(async {
+        let bench = Bench::new("strangers-pods").await;
+        bench.kubelet.runs(false);
+        let pod = |name: &str, owners: serde_json::Value| {
+            json!({
+                "apiVersion": "v1", "kind": "Pod",
+                "metadata": {
+                    "name": name, "ownerReferences": owners,
+                    "labels": {
+                        "ray.io/cluster": "one", "ray.io/group": "w", "ray.io/node-type": "worker", "ray.io/is-ray-node": "yes",
+                        "ray.io/worker-group-replica-index": "0",
+                    },
+                },
+                "spec": {"containers": [{"name": "ray", "image": "registry.test/ray:a"}]},
+            })
+        };
+        let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owner"}});
+        let owner = objects::apply(bench.client(), &bench.namespace, &owner).await;
+        let owners = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"], "controller": true}]);
+        let lonely = bench.apply(&pod("lonely", json!([]))).await;
+        let owned = bench.apply(&pod("owned", owners)).await;
+        let another_head = {
+            let mut head = pod("another-head", json!([]));
+            head["metadata"]["labels"]["ray.io/node-type"] = "head".into();
+            bench.apply(&head).await
+        };
+        let operator = bench.operator().await;
+        bench.kubelet.runs(true);
+        bench.apply(&cluster("one", &[("w", 2)])).await;
+        bench.until("the cluster has pods of its own", |now| now.is_ready("one") && now.pods("one").len() == 6).await;
+        bench.kubelet.end("lonely", "Failed", "Evicted").await;
+        bench.kubelet.end("owned", "Failed", "Evicted").await;
+        bench.edit("one", json!({"spec": {"suspend": true}})).await;
+        let now = bench
+            .until("ours are gone and theirs are not", |now| {
+                now.pods("one").len() == 3 && now.condition("one", "RayClusterSuspended").status == "True"
+            })
+            .await;
+        for stranger in [lonely, owned, another_head] {
+            let name = stranger["metadata"]["name"].as_str().expect("a name");
+            assert_eq!(now.get("Pod", name).expect("the stranger")["metadata"]["uid"], stranger["metadata"]["uid"]);
+            let touched = operator.proxy().writes().into_iter().filter(|c| c.name == name).count();
+            assert_eq!(touched, 0, "{name} was written to");
+        }
+    });
+}
+
+#[test]
+fn a_service_that_holds_the_heads_name_is_left_alone_and_named() {
+    run(async {
+        let bench = Bench::new("strangers-service").await;
+        let operator = bench.operator().await;
+        let service = json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": {"name": "one-head-svc"},
+            "spec": {"ports": [{"port": 80}], "selector": {"app": "mine"}},
+        });
+        let before = bench.apply(&service).await;
+        bench.apply(&cluster("one", &[("w", 1)])).await;
+        let now = bench.until("it says who is in the way", |now| now.condition("one", "Ready").reason == "NameTaken").await;
+        let message = now.condition("one", "Ready").message;
+        assert!(message.contains("one-head-svc"), "{message}");
+        assert_eq!(now.get("Service", "one-head-svc").expect("theirs")["metadata"]["uid"], before["metadata"]["uid"]);
+        assert_eq!(now.get("Service", "one-head-svc").expect("theirs")["spec"]["selector"]["app"], "mine");
+        let touched = operator.proxy().writes().into_iter().filter(|c| c.name == "one-head-svc").count();
+        assert_eq!(touched, 0);
+
+        let api = objects::kind(bench.client(), &bench.namespace, "v1", "Service");
+        objects::delete(&api, "one-head-svc").await;
+        bench.until("it goes on once the name is free", |now| now.is_ready("one") && now.pods("one").len() == 2).await;
+        bench.settle().await;
+    });
+}
