@@ -170,7 +170,10 @@ mod tests {
         let path = format!("{}:/usr/bin:/bin", dir.display());
         let begin = Instant::now();
         let kept = kept(script).0;
-        let out = Command::new("unshare").args(isolated).args([shell, "-c", &kept]).env("PATH", path).output().unwrap();
+        // A container that never ends is a failure too, not a test that hangs.
+        let mut limited = Command::new("timeout");
+        limited.args(["-s", "KILL", "15", "unshare"]).args(isolated).args([shell, "-c", &kept]).env("PATH", path);
+        let out = limited.output().unwrap();
         let took = begin.elapsed();
         fs::remove_dir_all(dir).ok();
         Some((out, took))
