@@ -1,7 +1,5 @@
 //! A RayCluster is deleted: is anything left, and does the operator keep its hands still?
 
-use std::time::Duration;
-
 use kube::api::{DeleteParams, PropagationPolicy};
 
 use crate::bench::{Bench, cluster, run};

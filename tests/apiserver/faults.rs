@@ -5,10 +5,16 @@ use std::time::Duration;
 use crate::bench::call::Call;
 use crate::bench::{Bench, Fate, cluster, run};
 
-/// Creation, a step up and a step down under a rule for writes; `harmed` counts how often it struck.
-async fn survives(namespace: &str, mut rule: impl FnMut(&Call) -> Fate + Send + 'static) {
+/// Creation, a step up and a step down under a rule for writes.
+async fn survives(namespace: &str, rule: impl FnMut(&Call) -> Fate + Send + 'static) {
+    survives_with_lag(namespace, Duration::ZERO, rule).await;
+}
+
+/// The same while watches lag: the operator has nothing but its memory and the names of its pods.
+async fn survives_with_lag(namespace: &str, lag: Duration, mut rule: impl FnMut(&Call) -> Fate + Send + 'static) {
     let bench = Bench::new(namespace).await;
     let operator = bench.operator().await;
+    operator.proxy().delay_watches(lag);
     let struck = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let count = std::sync::Arc::clone(&struck);
     operator.proxy().rule(move |call| {
@@ -27,6 +33,7 @@ async fn survives(namespace: &str, mut rule: impl FnMut(&Call) -> Fate + Send + 
     let struck = struck.load(std::sync::atomic::Ordering::Relaxed);
     assert!(struck >= 4, "the fault struck {struck} times only");
     operator.proxy().no_rule();
+    operator.proxy().delay_watches(Duration::ZERO);
     bench.settle().await;
     assert_eq!(bench.record.all_pods("one").len(), 8, "no pod too many was ever made");
     assert_eq!(bench.record.now().uids("one"), now.uids("one"));
@@ -41,6 +48,11 @@ fn every(n: usize, fate: impl Fn() -> Fate + Send + 'static) -> impl FnMut(&Call
 #[test]
 fn lost_answers() {
     run(survives("faults-lost", every(2, || Fate::TakeEffectThen(Box::new(|| ())))));
+}
+
+#[test]
+fn lost_answers_while_watches_lag() {
+    run(survives_with_lag("faults-lost-lag", Duration::from_secs(3), every(2, || Fate::TakeEffectThen(Box::new(|| ())))));
 }
 
 #[test]

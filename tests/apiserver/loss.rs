@@ -142,3 +142,29 @@ fn a_container_that_may_restart_is_left_alone() {
         assert_eq!(operator.proxy().count("create", "pods"), 3);
     });
 }
+
+#[test]
+fn a_worker_on_a_lost_node_is_replaced_at_once_and_a_head_only_when_it_is_gone() {
+    run(async {
+        let bench = Bench::new("loss-node").await;
+        let operator = bench.operator().await;
+        bench.ready_cluster(&cluster("one", &[("w", 2)]), 3).await;
+        bench.settle().await;
+        let before = bench.record.now();
+        let (head, worker) = (before.heads("one")[0].clone(), before.workers("one")[0].clone());
+        // Nobody on the node confirms a deletion any more.
+        bench.kubelet.reaps(false);
+        objects::delete(&bench.pods(), &name(&worker)).await;
+        bench.until("another worker runs beside the one that hangs", |now| now.is_ready("one") && now.workers("one").len() == 3).await;
+        objects::delete(&bench.pods(), &name(&head)).await;
+        bench.until("the head is seen as lost", |now| now.condition("one", "Ready").reason == "HeadNotReady").await;
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        assert_eq!(bench.record.now().heads("one").len(), 1, "never two heads");
+        assert_eq!(operator.proxy().count("create", "pods"), 4);
+        assert_eq!(operator.proxy().count("delete", "pods"), 0, "somebody else's deletion is not repeated");
+        bench.kubelet.reaps(true);
+        let after = bench.until("a new head follows", |now| now.is_ready("one") && now.pods("one").len() == 3).await;
+        assert_ne!(uid(after.heads("one")[0]), uid(&head));
+        assert_eq!(operator.proxy().count("create", "pods"), 5);
+    });
+}

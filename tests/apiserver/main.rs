@@ -1,7 +1,8 @@
 //! ray-operator against a real etcd and API server, the test playing scheduler, kubelet and Ray's head.
 //!
-//! Needs the binary that `localcluster/` builds (`LOCALKUBE`). Each test has a namespace and operator processes of its
-//! own; tests run side by side. `FULL=1` looks longer and repeats more.
+//! Needs the binary that `localcluster/` builds (`LOCALKUBE`, else the one in its cache) and openssl. Each test has a
+//! namespace and operator processes of its own; tests mostly wait, so run a dozen side by side (`RUST_TEST_THREADS=14`).
+//! `FULL=1` looks longer and repeats more.
 
 mod bench;
 

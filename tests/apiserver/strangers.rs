@@ -1,7 +1,5 @@
 //! Objects of others that look like ours are never touched.
 
-use std::time::Duration;
-
 use serde_json::json;
 
 use crate::bench::{Bench, cluster, objects, run};

@@ -14,7 +14,6 @@ static STARTED: AtomicUsize = AtomicUsize::new(1);
 /// Killed when it is dropped.
 pub struct Operator {
     process: Arc<Mutex<Child>>,
-    pub user: String,
     pub log: PathBuf,
     running: proxy::Running,
 }
@@ -24,10 +23,6 @@ impl Operator {
     /// arguments switch it on; later arguments win.
     pub async fn start(server: &Server, namespace: &str, user: &str, head: Arc<Head>, arguments: &[&str]) -> Operator {
         let running = proxy::start(server.client.clone(), user, head).await;
-        Self::start_behind(server, namespace, user, running, arguments)
-    }
-
-    fn start_behind(server: &Server, namespace: &str, user: &str, running: proxy::Running, arguments: &[&str]) -> Operator {
         let name = format!("operator-{}-{}", namespace, STARTED.fetch_add(1, Ordering::Relaxed));
         let config = server.dir.join(format!("{name}.kubeconfig"));
         let url = format!("http://127.0.0.1:{}", running.proxy.port);
@@ -42,7 +37,7 @@ impl Operator {
             .args(["--use-kubernetes-proxy=true", "--log-level=info"])
             .args(arguments);
         let process = Arc::new(Mutex::new(server.spawn(&name, command)));
-        Operator { process, user: user.to_owned(), log: server.dir.join(format!("{name}.log")), running }
+        Operator { process, log: server.dir.join(format!("{name}.log")), running }
     }
 
     pub fn proxy(&self) -> &Arc<Proxy> {

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
 
 use futures::{StreamExt, pin_mut};
 use kube::runtime::WatchStreamExt;
@@ -27,7 +26,6 @@ pub enum Turn {
 /// One thing that happened.
 #[derive(Clone, Debug)]
 pub struct Moment {
-    pub at: Instant,
     pub kind: &'static str,
     pub turn: Turn,
     pub object: Arc<Value>,
@@ -106,7 +104,7 @@ impl Record {
         } else {
             inner.now.0.insert(key, Arc::clone(&object));
         }
-        inner.moments.push(Moment { at: Instant::now(), kind, turn, object });
+        inner.moments.push(Moment { kind, turn, object });
         drop(inner);
         self.news.send_modify(|n| *n += 1);
     }

@@ -35,6 +35,7 @@ pub struct Server {
     pub client: Client,
     pub dir: PathBuf,
     guardian: Mutex<ChildStdin>,
+    _processes: Vec<Child>,
 }
 
 /// Kills, once its standard input ends, the processes whose ids it read there. A pipe ends with the process that holds
@@ -67,7 +68,9 @@ impl Server {
             .stdin(Stdio::piped())
             .spawn()
             .expect("sh, to clean up after us");
-        let guardian = Mutex::new(guardian.stdin.take().expect("a pipe"));
+        let pipe = Mutex::new(guardian.stdin.take().expect("a pipe"));
+        let mut processes = vec![guardian];
+        let guardian = pipe;
         let token = fs::read_to_string("/proc/sys/kernel/random/uuid").expect("a random token").trim().to_owned();
         keys(&dir);
         fs::write(dir.join("tokens.csv"), format!("{token},admin,admin,system:masters\n")).expect("tokens.csv");
@@ -81,7 +84,7 @@ impl Server {
             .args(["--data-dir", &path("etcd"), "--initial-cluster", &format!("only={nobody}")])
             .args(["--listen-client-urls", &store, "--advertise-client-urls", nobody])
             .args(["--listen-peer-urls", &peers, "--initial-advertise-peer-urls", nobody]);
-        spawn(&guardian, &dir, "etcd", etcd);
+        processes.push(spawn(&guardian, &dir, "etcd", etcd));
         let socket = dir.join("c.sock");
         wait_for("etcd's socket", &dir, "etcd", || socket.exists()).await;
 
@@ -100,11 +103,13 @@ impl Server {
                 .args(["--enable-priority-and-fairness=false", "--endpoint-reconciler-type=none"]);
             let mut process = spawn(&guardian, &dir, "apiserver", apiserver);
             let client = client(port, &token);
-            if ready(&client, &mut process).await {
+            let is_ready = ready(&client, &mut process).await;
+            processes.push(process);
+            if is_ready {
                 install::crds(&client).await;
                 rights::define(&client).await;
-                start_garbage_collector(&guardian, &dir, &localkube, port, &token);
-                return Server { client, dir, guardian };
+                processes.push(start_garbage_collector(&guardian, &dir, &localkube, port, &token));
+                return Server { client, dir, guardian, _processes: processes };
             }
             assert!(attempt < 3, "the API server does not start:\n{}", tail(&dir.join("apiserver.log"), 20));
         }
@@ -117,13 +122,25 @@ impl Server {
     }
 }
 
-/// Where the binary is that plays etcd, API server and controllers.
+/// Where the binary is that plays etcd, API server and controllers: `LOCALKUBE`, else the newest that `localcluster/`
+/// has in its cache.
 fn localkube() -> PathBuf {
-    let how = "run `make test`, or set LOCALKUBE to the binary that localcluster/ builds";
-    let path = std::env::var_os("LOCALKUBE").unwrap_or_else(|| panic!("these tests need a real API server: {how}"));
-    let path = PathBuf::from(path);
-    assert!(path.is_file(), "LOCALKUBE is {}, which is no file: {how}", path.display());
-    path
+    let how = "build it with localcluster/up (once, ten minutes), or set LOCALKUBE to its path";
+    if let Some(path) = std::env::var_os("LOCALKUBE").map(PathBuf::from) {
+        assert!(path.is_file(), "LOCALKUBE is {}, which is no file: {how}", path.display());
+        return path;
+    }
+    let var = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    let cache = var("RAY_OPERATOR_CACHE")
+        .or_else(|| Some(var("XDG_CACHE_HOME").or_else(|| Some(var("HOME")?.join(".cache")))?.join("ray-operator")));
+    let built = cache.and_then(|c| fs::read_dir(c.join("localcluster")).ok()).into_iter().flatten();
+    built
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|p| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with("localkube-")))
+        .map(|p| p.join("localkube"))
+        .filter(|p| p.is_file())
+        .max_by_key(|p| p.metadata().and_then(|m| m.modified()).ok())
+        .unwrap_or_else(|| panic!("these tests need a real API server, and there is none to start: {how}"))
 }
 
 fn keys(dir: &Path) {
@@ -167,7 +184,7 @@ async fn ready(client: &Client, process: &mut Child) -> bool {
     false
 }
 
-fn start_garbage_collector(guardian: &Mutex<ChildStdin>, dir: &Path, localkube: &Path, port: u16, token: &str) {
+fn start_garbage_collector(guardian: &Mutex<ChildStdin>, dir: &Path, localkube: &Path, port: u16, token: &str) -> Child {
     let config = dir.join("controllers.kubeconfig");
     fs::write(&config, kubeconfig(&format!("https://127.0.0.1:{port}"), Some(token), "default")).expect("a kubeconfig");
     let mut controllers = Command::new(localkube);
@@ -175,7 +192,7 @@ fn start_garbage_collector(guardian: &Mutex<ChildStdin>, dir: &Path, localkube: 
         .args(["kube-controller-manager", "--controllers=garbage-collector-controller,namespace-controller"])
         .args(["--leader-elect=false", "--secure-port=0", "--kubeconfig"])
         .arg(config);
-    spawn(guardian, dir, "controllers", controllers);
+    spawn(guardian, dir, "controllers", controllers)
 }
 
 pub fn kubeconfig(server: &str, token: Option<&str>, namespace: &str) -> String {
