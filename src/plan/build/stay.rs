@@ -119,6 +119,8 @@ mod tests {
             let (after, said) = kept(script);
             assert_eq!((after != script, said), (changed, remark), "{script:?}");
         }
+        // The last line asks for one more; it must not get ours.
+        assert!(kept("ray start --head\\").0.contains("--head\\\n\n#"));
         let mut exec_form =
             Container { name: "ray".into(), args: Some(vec!["ray".into(), "start".into()]), ..Container::default() };
         let before = exec_form.clone();
