@@ -98,7 +98,7 @@ pub struct Flags {
     /// Kubeconfig file [default: $KUBECONFIG, ~/.kube/config, then the pod's service account]
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
-    /// Log level debug and console output unless other flags say otherwise
+    /// Log level debug, unless another flag says otherwise
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = parse_bool)]
     pub zap_devel: Option<bool>,
     /// json or console, if --log-stdout-encoder is not given

@@ -154,3 +154,19 @@ spec:
     }
     snapshot("addresses", by_param, &Value::Object(made));
 }
+
+#[test]
+fn each_number_stands_once_in_a_service() {
+    let given = "
+metadata: {name: c}
+spec:
+  headGroupSpec:
+    headService: {spec: {ports: [{name: web, port: 8265}]}}
+    template: {spec: {containers: [{name: ray, ports: [{name: http, containerPort: 8080}, {name: dashboard, containerPort: 8265}]}]}}
+";
+    let c = cluster(given);
+    let ports = head_service(&c, &config()).spec.unwrap().ports.unwrap();
+    let listed: Vec<_> = ports.iter().map(|p| (p.name.as_deref().unwrap(), p.port)).collect();
+    assert_eq!(listed, [("http", 8080), ("web", 8265)]);
+    assert_eq!(ray(&head(&c))["ports"].as_array().unwrap().len(), 2, "no second 8080 in the pod");
+}

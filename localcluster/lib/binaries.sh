@@ -52,8 +52,10 @@ need_go() {
   need_tool go "Go $(awk '$1 == "go" { print $2 }' "$HERE/localkube/go.mod") or newer, from go.dev or your distribution"
 }
 
-build() { # build NAME
+build() { one_by_one "$1" build_alone "$1"; } # build NAME
+build_alone() {
   local target unfinished
+  ! is_built "$1" || return 0
   target=$(built "$1")
   unfinished=$target.unfinished.$$
   rm -rf "$CACHE/$1"-*.unfinished.*

@@ -42,6 +42,15 @@ only_one_at_a_time() {
   flock -n 9 || die "another up or down is at work on $STATE"
 }
 
+one_by_one() { # one_by_one NAME COMMAND...: whoever comes second finds the work of the first in the cache
+  mkdir -p "$CACHE"
+  (
+    flock 8
+    shift
+    "$@"
+  ) 8>"$CACHE/$1.lock"
+}
+
 wait_until() { # wait_until SECONDS COMMAND...
   local end=$((SECONDS + $1))
   shift

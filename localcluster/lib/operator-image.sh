@@ -19,7 +19,8 @@ operator_key() { sha256sum "$(operator_binary)" | cut -c1-12; }
 operator_tag() { echo "sha-$(operator_key)"; }
 operator_archive() { echo "$CACHE/image-operator-$(operator_key).tar"; }
 
-make_operator_image() {
+make_operator_image() { one_by_one image-operator make_operator_image_alone; }
+make_operator_image_alone() {
   local archive root
   archive=$(operator_archive)
   if [ ! -f "$archive" ]; then

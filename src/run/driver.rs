@@ -157,7 +157,7 @@ impl Driver {
         let index = &self.observed.index;
         let now = Timestamp::now();
         let mut plan = plan::raycluster::plan(cluster, &index.seen(&owner.uid), now, &self.config);
-        let (mut more, mut changed) = (false, false);
+        let mut more = false;
         let mut unheard = Vec::new();
         if !plan.steps.is_empty() {
             let done = self.hands.carry_out(&owner, std::mem::take(&mut plan.steps), now).await;
@@ -182,12 +182,8 @@ impl Driver {
                     unheard.append(&mut plan.notes);
                     // The watch is silent about what this answer has told already: what the new status leads to (a
                     // complete suspension can be lifted), and what somebody changed just before it was written.
-                    let next = plan::raycluster::plan(&current, &index.seen(&owner.uid), Timestamp::now(), &self.config);
-                    more |= !next.steps.is_empty();
-                    changed = current.metadata.generation != cluster.metadata.generation
-                        || current.metadata.annotations != cluster.metadata.annotations
-                        || current.metadata.labels != cluster.metadata.labels;
                     self.observed.clusters.apply(current);
+                    self.observed.triggers.pull(Some(owner.clone()));
                 }
                 Ok(None) => {}
                 Err(refusal) => written = Err(refusal),
@@ -202,9 +198,6 @@ impl Driver {
             None => self.poller.drop_question(&owner.uid),
         }
         written?;
-        if changed {
-            return Ok(Action::requeue(Duration::ZERO));
-        }
         Ok(self.next(&owner, more || !plan.steps.is_empty(), plan.look_again))
     }
 

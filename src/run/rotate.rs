@@ -68,13 +68,12 @@ mod tests {
         std::fs::create_dir_all(&folder).unwrap();
         let path = folder.join("log");
         let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap_or_default();
-        for line in ["one\n", "two\n", "three\n", "four\n"] {
+        for line in ["one\n", "two\n", "three\n", "four\n", "five\n", "a line longer than the limit\n"] {
             // Opened each time: a restart goes on where the last run ended.
-            RotatingFile::open(&path, 8, 2).unwrap().write_all(line.as_bytes()).unwrap();
+            RotatingFile::open(&path, 9, 3).unwrap().write_all(line.as_bytes()).unwrap();
         }
-        assert_eq!((read("log"), read("log.1"), read("log.2")), ("four\n".into(), "three\n".into(), "one\ntwo\n".into()));
-        RotatingFile::open(&path, 8, 2).unwrap().write_all(b"a line longer than the limit\n").unwrap();
-        assert_eq!((read("log.1"), read("log.2"), read("log.3")), ("four\n".into(), "three\n".into(), String::new()));
+        let files = ["log", "log.1", "log.2", "log.3", "log.4"].map(read);
+        assert_eq!(files, ["a line longer than the limit\n", "five\n", "four\n", "three\n", ""].map(String::from));
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

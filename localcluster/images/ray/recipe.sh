@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # Ray as users get it: `ray` on PATH, run by the user `ray` (uid 1000) from its home, with the tools that probes and
-# scripts in Ray's YAML call.
+# scripts in Ray's YAML call. One setting differs: Ray's dashboard gives up on a part of its own that is not up within
+# 30 seconds and never comes back, which a busy machine of two cores can reach; here it waits for two minutes.
 
 RAY_IMAGE_TOOLS=python3,python3-venv,wget,curl,ca-certificates,procps,iproute2,dnsutils,netcat-openbsd
 
@@ -19,7 +20,7 @@ recipe_ray() { # recipe_ray ROOT ARCHIVE
   rm -rf "$root"/var/cache/apt/archives/*.deb "$root"/usr/share/{doc,man,locale} "$root"/tmp/* \
     "$root/etc/pip.conf" "$root/etc/resolv.conf" "$root/etc/hosts"
   pack_image "$root" "$archive" \
-    '{"User":"ray","WorkingDir":"/home/ray","Cmd":["/bin/bash"],"Env":["HOME=/home/ray","LANG=C.UTF-8","PATH=/opt/ray/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"]}' \
+    '{"User":"ray","WorkingDir":"/home/ray","Cmd":["/bin/bash"],"Env":["HOME=/home/ray","LANG=C.UTF-8","RAY_DASHBOARD_SUBPROCESS_MODULE_WAIT_READY_TIMEOUT=120","PATH=/opt/ray/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"]}' \
     "$RAY_IMAGE"
 }
 

@@ -78,6 +78,8 @@ fn build(group: Group, mut draft: Draft, identity: Identity, config: &PlanConfig
     } else {
         command::replace(&mut draft.ray, &start, config);
     }
+    // The last lines of a container that ended reach `Ready`'s message this way, without anybody reading its log.
+    draft.ray.termination_message_policy.get_or_insert_with(|| "FallbackToLogsOnError".to_owned());
     env::on_init_containers(draft.spec.init_containers.iter_mut().flatten(), group, &address);
     env::on_ray_container(&mut draft.ray, group, &address, start, config);
     env::on_other_containers(draft.others.iter_mut(), group, &address);

@@ -119,6 +119,8 @@ mod tests {
             let (after, said) = kept(script);
             assert_eq!((after != script, said), (changed, remark), "{script:?}");
         }
+        // The last line asks for one more; it must not get ours.
+        assert!(kept("ray start --head\\").0.contains("--head\\\n\n#"));
         let mut exec_form =
             Container { name: "ray".into(), args: Some(vec!["ray".into(), "start".into()]), ..Container::default() };
         let before = exec_form.clone();
@@ -170,7 +172,10 @@ mod tests {
         let path = format!("{}:/usr/bin:/bin", dir.display());
         let begin = Instant::now();
         let kept = kept(script).0;
-        let out = Command::new("unshare").args(isolated).args([shell, "-c", &kept]).env("PATH", path).output().unwrap();
+        // A container that never ends is a failure too, not a test that hangs.
+        let mut limited = Command::new("timeout");
+        limited.args(["-s", "KILL", "15", "unshare"]).args(isolated).args([shell, "-c", &kept]).env("PATH", path);
+        let out = limited.output().unwrap();
         let took = begin.elapsed();
         fs::remove_dir_all(dir).ok();
         Some((out, took))

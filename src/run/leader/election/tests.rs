@@ -174,6 +174,7 @@ fn race(seed: u64, timings: Timings, calm: u64, end: u64) -> (usize, Option<u64>
     let (mut most, mut led_after) = (0, None);
     for now in (0..end).step_by(50) {
         let faults = now < calm;
+        #[expect(clippy::needless_range_loop, reason = "a process is replaced in its place")]
         for n in 0..processes.len() {
             let p = &mut processes[n];
             let local = Moment::from_millis(now - p.base);
