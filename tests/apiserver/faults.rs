@@ -102,18 +102,21 @@ fn watches_that_break_all_the_time() {
         let proxy = std::sync::Arc::clone(operator.proxy());
         let cutter = tokio::spawn(async move {
             loop {
-                tokio::time::sleep(Duration::from_millis(300)).await;
+                tokio::time::sleep(Duration::from_millis(100)).await;
                 proxy.cut_watches();
             }
         });
+        let started = || operator.proxy().calls().iter().filter(|c| c.verb == "watch").count();
         bench.apply(&cluster("one", &[("w", 5)])).await;
-        bench.until("it is made", |now| now.is_ready("one") && now.pods("one").len() == 6).await;
-        bench.scale("one", 0, 7).await;
-        bench.until("it grows", |now| now.is_ready("one") && now.pods("one").len() == 8).await;
-        bench.scale("one", 0, 4).await;
-        bench.until("it shrinks", |now| now.is_ready("one") && now.pods("one").len() == 5).await;
-        assert!(operator.proxy().calls().iter().filter(|c| c.verb == "watch").count() > 6, "watches were cut");
+        for (replicas, pods) in [(5, 6), (7, 8), (4, 5)] {
+            let before = started();
+            bench.scale("one", 0, replicas).await;
+            bench.until("it is as wanted", |now| now.is_ready("one") && now.pods("one").len() == pods).await;
+            bench.eventually("watches were cut and began again", || started() >= before + 3).await;
+        }
         cutter.abort();
+        bench.settle().await;
         assert_eq!(bench.record.all_pods("one").len(), 8);
+        assert_eq!(bench.record.now().pods("one").len(), 5);
     });
 }
