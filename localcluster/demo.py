@@ -1,8 +1,11 @@
 """What the demo runs on the head: the nodes that Ray itself sees, and a small computation spread over them."""
 
 import logging
+import os
 import sys
 import time
+
+os.environ["RAY_SCHEDULER_EVENTS"] = "0"  # no advice about what tasks wait for
 
 import ray
 
