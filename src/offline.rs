@@ -119,7 +119,8 @@ impl Given {
     pub fn around(&self, cluster: &RayCluster) -> Seen {
         let uid = cluster.metadata.uid.as_deref().unwrap_or_default();
         let pods = self.pods.iter().filter(|p| p.owner_uid == uid).map(|p| (p.name.clone(), Arc::new(p.clone())));
-        let services = self.services.iter().filter(|s| s.owner_uid == uid).map(|s| (s.name.clone(), Arc::new(s.clone())));
+        let services =
+            self.services.iter().filter(|s| s.owner_uid == uid).map(|s| (s.name.clone(), Arc::new(s.clone())));
         Seen { pods: pods.collect(), services: services.collect(), ..Seen::default() }
     }
 }

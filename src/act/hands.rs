@@ -66,7 +66,9 @@ impl Hands {
             let mut ready: Vec<Step> = Vec::new();
             for step in std::mem::replace(&mut queue, rest) {
                 let waits = held.iter().any(|f| f.step == step.reason && f.scope == step.scope && f.retry_at > now);
-                let blocked = stopped.iter().any(|(at, _, scope)| *at < stage && (*at == Stage::Services || *scope == step.scope));
+                let blocked = stopped
+                    .iter()
+                    .any(|(at, _, scope)| *at < stage && (*at == Stage::Services || *scope == step.scope));
                 if waits || blocked {
                     stopped.push((stage, step.reason, step.scope));
                 } else {
@@ -207,7 +209,9 @@ impl Hands {
                 self.index.remove::<V>(namespace, name, uid, Timestamp::now());
                 Ok(())
             }
-            Err(kube::Error::Api(status)) if status.is_conflict() && !self.is_there::<W, V>(plural, namespace, name, uid).await? => {
+            Err(kube::Error::Api(status))
+                if status.is_conflict() && !self.is_there::<W, V>(plural, namespace, name, uid).await? =>
+            {
                 self.index.remove::<V>(namespace, name, uid, Timestamp::now());
                 Ok(())
             }
@@ -256,7 +260,8 @@ fn retry_delay(times: u32) -> SignedDuration {
 }
 
 fn describe(action: &Action) -> (&'static str, String) {
-    let name = |meta: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta| meta.name.clone().unwrap_or_default();
+    let name =
+        |meta: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta| meta.name.clone().unwrap_or_default();
     match action {
         Action::CreatePod(pod) => ("create", format!("pods {}", name(&pod.metadata))),
         Action::CreateService(service) => ("create", format!("services {}", name(&service.metadata))),

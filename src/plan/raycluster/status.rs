@@ -156,7 +156,12 @@ fn notes(scene: &Scene<'_>, old: &RayClusterStatus, verdict: &Verdict) -> Vec<No
     let mut notes = Vec::new();
     match verdict.reason {
         "InvalidSpec" if before != Some(("InvalidSpec", verdict.message.as_str())) => {
-            notes.push(Note { warning: true, reason: "InvalidRayClusterSpec", action: "Validate", text: verdict.message.clone() });
+            notes.push(Note {
+                warning: true,
+                reason: "InvalidRayClusterSpec",
+                action: "Validate",
+                text: verdict.message.clone(),
+            });
         }
         "Unschedulable" | "ImagePull" | "CrashLoop" | "HeadUnreachable" | "WorkersNotJoined" if !said_before => {
             notes.push(Note { warning: true, reason: verdict.reason, action: "Wait", text: verdict.message.clone() });

@@ -39,7 +39,8 @@ pub(super) fn image_pull(scene: &Scene<'_>) -> Symptom {
     for pod in in_order(scene) {
         for container in pod.init_containers.iter().chain(&pod.containers) {
             let ContainerState::Waiting { reason, message } = &container.state else { continue };
-            if matches!(reason.as_str(), "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName" | "ErrImageNeverPull") {
+            if matches!(reason.as_str(), "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName" | "ErrImageNeverPull")
+            {
                 let text = format!(
                     "Pod {} cannot pull the image of container {}: {}; check the image's name and the pull secrets",
                     pod.name,
@@ -95,7 +96,8 @@ fn crashed<'a>(container: &'a ContainerView, scene: &Scene<'_>) -> Option<&'a Te
         ContainerState::Terminated(end) if end.exit_code != 0 => Some(end),
         _ => container.last_end.as_ref(),
     }?;
-    let backing_off = matches!(&container.state, ContainerState::Waiting { reason, .. } if reason == "CrashLoopBackOff");
+    let backing_off =
+        matches!(&container.state, ContainerState::Waiting { reason, .. } if reason == "CrashLoopBackOff");
     let recent = end.finished.is_none_or(|t| scene.now.duration_since(t) < RECENT_END);
     (backing_off || (container.restarts > 0 && recent)).then_some(end)
 }
