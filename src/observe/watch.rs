@@ -264,9 +264,7 @@ impl Sink<DeserializeGuard<RayCluster>> for ClusterSink {
     }
 
     fn remove(&mut self, object: DeserializeGuard<RayCluster>) {
-        let mut stub = RayCluster::default();
-        stub.metadata = object.meta().clone();
-        self.gone(&stub);
+        self.gone(&RayCluster { metadata: object.meta().clone(), ..RayCluster::default() });
     }
 
     fn complete(&mut self, listed: HashSet<(String, String)>) {
