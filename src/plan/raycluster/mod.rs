@@ -3,6 +3,7 @@
 mod conditions;
 mod group;
 mod head;
+mod later;
 mod numbers;
 mod pace;
 mod ready;
