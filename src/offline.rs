@@ -140,7 +140,7 @@ fn print(out: &mut String, cluster: &RayCluster, plan: &Plan<RayClusterStatus>) 
         let (sign, what) = match &step.action {
             Action::CreatePod(pod) => ("+", format!("pod {}", pod.metadata.name.as_deref().unwrap_or_default())),
             Action::CreateService(s) => ("+", format!("Service {}", s.metadata.name.as_deref().unwrap_or_default())),
-            Action::ApplyService(s) => ("~", format!("Service {}", s.metadata.name.as_deref().unwrap_or_default())),
+            Action::PatchService(s) => ("~", format!("Service {}", s.metadata.name.as_deref().unwrap_or_default())),
             Action::DeletePod { name, .. } => ("-", format!("pod {name}")),
             Action::DeleteService { name, .. } => ("-", format!("Service {name}")),
         };

@@ -126,7 +126,7 @@ impl Hands {
             Action::CreateService(service) => {
                 self.create::<Service, ServiceWire, ServiceView>(owner, "services", service, &service.metadata).await
             }
-            Action::ApplyService(service) => self.apply_service(service).await,
+            Action::PatchService(service) => self.patch_service(service).await,
             Action::DeletePod { namespace, name, uid } => {
                 self.delete::<PodWire, PodView>("pods", namespace, name, uid).await
             }
@@ -174,11 +174,13 @@ impl Hands {
         }
     }
 
-    async fn apply_service(&self, service: &Service) -> Result<(), Refusal> {
+    /// A merge patch: lists of ours (ports) are replaced as a whole, so that one taken out goes; node ports and the
+    /// annotations of others stay. Server-side apply would keep ports of the first, plain create.
+    async fn patch_service(&self, service: &Service) -> Result<(), Refusal> {
         let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
         let name = service.metadata.name.as_deref().unwrap_or_default();
-        let params = PatchParams::apply(FIELD_MANAGER).force();
-        let request = Request::new(path("services", namespace)).patch(name, &params, &Patch::Apply(service));
+        let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+        let request = Request::new(path("services", namespace)).patch(name, &params, &Patch::Merge(service));
         let made: ServiceView = self.call::<ServiceWire>(request).await?.into();
         self.index.apply(made);
         Ok(())
@@ -265,7 +267,7 @@ fn describe(action: &Action) -> (&'static str, String) {
     match action {
         Action::CreatePod(pod) => ("create", format!("pods {}", name(&pod.metadata))),
         Action::CreateService(service) => ("create", format!("services {}", name(&service.metadata))),
-        Action::ApplyService(service) => ("patch", format!("services {}", name(&service.metadata))),
+        Action::PatchService(service) => ("patch", format!("services {}", name(&service.metadata))),
         Action::DeletePod { name, .. } => ("delete", format!("pods {name}")),
         Action::DeleteService { name, .. } => ("delete", format!("services {name}")),
     }

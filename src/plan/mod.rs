@@ -59,8 +59,8 @@ pub enum Action {
         uid: String,
     },
     CreateService(Box<Service>),
-    /// Server-side apply, for a Service of ours whose spec changed.
-    ApplyService(Box<Service>),
+    /// Brings a Service of ours to this state; what others wrote beside it stays.
+    PatchService(Box<Service>),
     DeleteService {
         namespace: String,
         name: String,
