@@ -2,6 +2,7 @@
 
 mod common;
 mod kuberay;
+mod plans;
 mod pods;
 mod services;
 mod start;

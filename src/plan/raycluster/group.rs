@@ -53,12 +53,13 @@ pub(super) fn plan(scene: &Scene<'_>, group: &WorkerGroupSpec) -> Part {
     }
     let mut slots = seat(members, hosts);
 
+    let there = slots.len();
     for slot in surplus(&slots, wanted, autoscaler_decides(scene)) {
         for member in slots.remove(&slot).into_iter().flat_map(BTreeMap::into_values) {
             let why = format!(
                 "group {} wants {wanted} of its {} replicas{}",
                 group.group_name,
-                slots.len() + 1,
+                there,
                 member.dead.map(|(why, _)| format!("; it was dead ({why})")).unwrap_or_default()
             );
             part.steps.push(scene.delete_pod(member.pod, "DeletedWorkerPod", why));

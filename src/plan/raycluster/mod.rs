@@ -21,7 +21,7 @@ use crate::api::validation;
 use crate::observe::seen::{PodView, Seen};
 use crate::plan::build::address::{HeadAddress, head_port};
 use crate::plan::config::PlanConfig;
-use crate::plan::{Action, AskHead, Plan, Stage, Step, build};
+use crate::plan::{Action, AskHead, Plan, Stage, Step};
 
 /// What every part of the planner looks at.
 struct Scene<'a> {

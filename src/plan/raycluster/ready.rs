@@ -137,7 +137,7 @@ fn workers(scene: &Scene<'_>) -> Verdict {
     match joined(scene) {
         Joined::Yes => good,
         Joined::Unknown => {
-            let message = format!("All {} workers are ready; asking Ray whether they joined", count.wanted);
+            let message = "All pods are ready; asking Ray whether they joined".to_owned();
             let verdict = if scene.was_ready() { good } else { Verdict::no("ScalingUp", message) };
             Verdict { ask: true, not_before: None, ..verdict }
         }

@@ -62,7 +62,7 @@ pub(super) fn crash_loop(scene: &Scene<'_>) -> Symptom {
                 continue;
             }
             let text = format!(
-                "Pod {} died soon after its start, the {quick}th in a row in its place ({why}{}); the next one comes at {}",
+                "Pod {} died soon after its start, {quick} in a row in its place ({why}{}); the next one comes at {}",
                 pod.name,
                 pod.ray().map(last_words).unwrap_or_default(),
                 at(died + pace::delay(quick)),
