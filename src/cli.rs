@@ -141,7 +141,10 @@ impl Flags {
         [
             ("--forced-cluster-upgrade", self.forced_cluster_upgrade.is_some()),
             ("--zap-stacktrace-level", self.zap_stacktrace_level.is_some()),
-            ("--zap-time-encoding", self.zap_time_encoding.as_deref().is_some_and(|e| !e.eq_ignore_ascii_case("iso8601"))),
+            (
+                "--zap-time-encoding",
+                self.zap_time_encoding.as_deref().is_some_and(|e| !e.eq_ignore_ascii_case("iso8601")),
+            ),
         ]
         .into_iter()
         .filter(|(_, given)| *given)

@@ -116,7 +116,9 @@ pub enum ConfigError {
     Qps(f64),
     #[error("--batch-scheduler: {0:?} is not known. Use volcano, yunikorn, kai-scheduler or scheduler-plugins")]
     Scheduler(String),
-    #[error("both --enable-batch-scheduler and --batch-scheduler={0} are set. Keep --batch-scheduler: the other is an old name for --batch-scheduler=volcano")]
+    #[error(
+        "both --enable-batch-scheduler and --batch-scheduler={0} are set. Keep --batch-scheduler: the other is an old name for --batch-scheduler=volcano"
+    )]
     TwoSchedulers(String),
     #[error("--zap-log-level: {0:?} is not a level. Use debug, info, warn, error or a number from 1 up")]
     ZapLevel(String),
@@ -170,11 +172,7 @@ impl Config {
 
     /// Puts command line, file and environment together. A flag that was given wins over the file. (KubeRay ignores
     /// most flags once there is a file, and the file's encoders always.)
-    pub fn resolve(
-        flags: &Flags,
-        file: FileConfig,
-        env: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Self, ConfigError> {
+    pub fn resolve(flags: &Flags, file: FileConfig, env: &dyn Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
         let env = EnvSettings::read(env);
         let mut notices = flags.notices();
         for name in &file.unknown {

@@ -119,7 +119,8 @@ impl Given {
     pub fn around(&self, cluster: &RayCluster) -> Seen {
         let uid = cluster.metadata.uid.as_deref().unwrap_or_default();
         let pods = self.pods.iter().filter(|p| p.owner_uid == uid).map(|p| (p.name.clone(), Arc::new(p.clone())));
-        let services = self.services.iter().filter(|s| s.owner_uid == uid).map(|s| (s.name.clone(), Arc::new(s.clone())));
+        let services =
+            self.services.iter().filter(|s| s.owner_uid == uid).map(|s| (s.name.clone(), Arc::new(s.clone())));
         Seen { pods: pods.collect(), services: services.collect(), ..Seen::default() }
     }
 }
@@ -139,7 +140,7 @@ fn print(out: &mut String, cluster: &RayCluster, plan: &Plan<RayClusterStatus>) 
         let (sign, what) = match &step.action {
             Action::CreatePod(pod) => ("+", format!("pod {}", pod.metadata.name.as_deref().unwrap_or_default())),
             Action::CreateService(s) => ("+", format!("Service {}", s.metadata.name.as_deref().unwrap_or_default())),
-            Action::ApplyService(s) => ("~", format!("Service {}", s.metadata.name.as_deref().unwrap_or_default())),
+            Action::PatchService(s) => ("~", format!("Service {}", s.metadata.name.as_deref().unwrap_or_default())),
             Action::DeletePod { name, .. } => ("-", format!("pod {name}")),
             Action::DeleteService { name, .. } => ("-", format!("Service {name}")),
         };

@@ -28,6 +28,11 @@ make_image() { # make_image NAME
   "recipe_$1" "$root" "$root.tar"
   mv "$root.tar" "$archive"
   rm -rf --one-file-system "$root"
+  forget_old_archives "$1" 2
+}
+
+forget_old_archives() { # forget_old_archives NAME HOW-MANY-TO-KEEP
+  find "$CACHE" -maxdepth 1 -name "image-$1-*.tar" -printf '%T@ %p\n' | sort -rn | sed "1,$2d; s/^[^ ]* //" | xargs -r rm -f
 }
 
 pack_image() { # pack_image ROOT ARCHIVE CONFIG-JSON TAG...

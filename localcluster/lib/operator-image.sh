@@ -31,8 +31,7 @@ make_operator_image_alone() {
       "$OPERATOR_IMAGE:$(operator_version)" "$OPERATOR_IMAGE:dev" "$OPERATOR_IMAGE:$(operator_tag)"
     mv "$root.tar" "$archive"
     rm -rf "$root"
-    find "$CACHE" -maxdepth 1 -name 'image-operator-*.tar' -printf '%T@ %p\n' | sort -rn | sed -n '6,$s/^[^ ]* //p' |
-      xargs -r rm -f
+    forget_old_archives operator 5
   fi
   case $CLUSTER in
     local) image_is_imported "$archive" || import_image "$archive" ;;

@@ -78,7 +78,7 @@ fn note(reason: &'static str, steps: &[&Step]) -> Note {
     let (done, kind, action) = match &steps[0].action {
         Action::CreatePod(_) => ("Created", "pod", "Create"),
         Action::CreateService(_) => ("Created", "Service", "Create"),
-        Action::ApplyService(_) => ("Updated", "Service", "Update"),
+        Action::PatchService(_) => ("Updated", "Service", "Update"),
         Action::DeletePod { .. } => ("Deleted", "pod", "Delete"),
         Action::DeleteService { .. } => ("Deleted", "Service", "Delete"),
     };
@@ -104,7 +104,7 @@ fn note(reason: &'static str, steps: &[&Step]) -> Note {
 fn target(action: &Action) -> &str {
     match action {
         Action::CreatePod(pod) => pod.metadata.name.as_deref().unwrap_or_default(),
-        Action::CreateService(service) | Action::ApplyService(service) => {
+        Action::CreateService(service) | Action::PatchService(service) => {
             service.metadata.name.as_deref().unwrap_or_default()
         }
         Action::DeletePod { name, .. } | Action::DeleteService { name, .. } => name,
@@ -119,6 +119,7 @@ pub fn of_failure(namespace: &str, name: &str, failure: &Failure) -> Note {
         "CreatedService" => ("FailedToCreateService", "Create"),
         "DeletedHeadPod" => ("FailedToDeleteHeadPod", "Delete"),
         "DeletedWorkerPod" => ("FailedToDeleteWorkerPod", "Delete"),
+        "DeletedService" => ("FailedToDeleteService", "Delete"),
         "DeletedPod" => ("FailedToDeletePodCollection", "Delete"),
         _ => ("FailedToUpdateService", "Update"),
     };

@@ -66,7 +66,9 @@ impl Hands {
             let mut ready: Vec<Step> = Vec::new();
             for step in std::mem::replace(&mut queue, rest) {
                 let waits = held.iter().any(|f| f.step == step.reason && f.scope == step.scope && f.retry_at > now);
-                let blocked = stopped.iter().any(|(at, _, scope)| *at < stage && (*at == Stage::Services || *scope == step.scope));
+                let blocked = stopped
+                    .iter()
+                    .any(|(at, _, scope)| *at < stage && (*at == Stage::Services || *scope == step.scope));
                 if waits || blocked {
                     stopped.push((stage, step.reason, step.scope));
                 } else {
@@ -124,7 +126,7 @@ impl Hands {
             Action::CreateService(service) => {
                 self.create::<Service, ServiceWire, ServiceView>(owner, "services", service, &service.metadata).await
             }
-            Action::ApplyService(service) => self.apply_service(service).await,
+            Action::PatchService(service) => self.patch_service(service).await,
             Action::DeletePod { namespace, name, uid } => {
                 self.delete::<PodWire, PodView>("pods", namespace, name, uid).await
             }
@@ -172,11 +174,13 @@ impl Hands {
         }
     }
 
-    async fn apply_service(&self, service: &Service) -> Result<(), Refusal> {
+    /// A merge patch: lists of ours (ports) are replaced as a whole, so that one taken out goes; node ports and the
+    /// annotations of others stay. Server-side apply would keep ports of the first, plain create.
+    async fn patch_service(&self, service: &Service) -> Result<(), Refusal> {
         let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
         let name = service.metadata.name.as_deref().unwrap_or_default();
-        let params = PatchParams::apply(FIELD_MANAGER).force();
-        let request = Request::new(path("services", namespace)).patch(name, &params, &Patch::Apply(service));
+        let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+        let request = Request::new(path("services", namespace)).patch(name, &params, &Patch::Merge(service));
         let made: ServiceView = self.call::<ServiceWire>(request).await?.into();
         self.index.apply(made);
         Ok(())
@@ -207,7 +211,9 @@ impl Hands {
                 self.index.remove::<V>(namespace, name, uid, Timestamp::now());
                 Ok(())
             }
-            Err(kube::Error::Api(status)) if status.is_conflict() && !self.is_there::<W, V>(plural, namespace, name, uid).await? => {
+            Err(kube::Error::Api(status))
+                if status.is_conflict() && !self.is_there::<W, V>(plural, namespace, name, uid).await? =>
+            {
                 self.index.remove::<V>(namespace, name, uid, Timestamp::now());
                 Ok(())
             }
@@ -256,11 +262,12 @@ fn retry_delay(times: u32) -> SignedDuration {
 }
 
 fn describe(action: &Action) -> (&'static str, String) {
-    let name = |meta: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta| meta.name.clone().unwrap_or_default();
+    let name =
+        |meta: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta| meta.name.clone().unwrap_or_default();
     match action {
         Action::CreatePod(pod) => ("create", format!("pods {}", name(&pod.metadata))),
         Action::CreateService(service) => ("create", format!("services {}", name(&service.metadata))),
-        Action::ApplyService(service) => ("patch", format!("services {}", name(&service.metadata))),
+        Action::PatchService(service) => ("patch", format!("services {}", name(&service.metadata))),
         Action::DeletePod { name, .. } => ("delete", format!("pods {name}")),
         Action::DeleteService { name, .. } => ("delete", format!("services {name}")),
     }

@@ -61,14 +61,34 @@ mod tests {
     fn the_words_of_the_api_server_tell_refusals_apart() {
         use FailureKind::*;
         let table = [
-            (403, r#"pods is forbidden: User "system:serviceaccount:ray:op" cannot create resource "pods" in API group "" in the namespace "x""#, Forbidden),
+            (
+                403,
+                r#"pods is forbidden: User "system:serviceaccount:ray:op" cannot create resource "pods" in API group "" in the namespace "x""#,
+                Forbidden,
+            ),
             (401, "Unauthorized", Forbidden),
-            (403, r#"pods "a" is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2"#, QuotaExceeded),
+            (
+                403,
+                r#"pods "a" is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2"#,
+                QuotaExceeded,
+            ),
             (403, r#"pods "a" is forbidden: failed quota: q: must specify limits.cpu for: ray"#, QuotaExceeded),
-            (403, r#"pods "a" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true"#, AdmissionDenied),
+            (
+                403,
+                r#"pods "a" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true"#,
+                AdmissionDenied,
+            ),
             (400, r#"admission webhook "deny.example.com" denied the request: no"#, AdmissionDenied),
-            (422, r#"pods "a" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no"#, AdmissionDenied),
-            (403, r#"pods "a" is forbidden: unable to create new content in namespace x because it is being terminated"#, NamespaceTerminating),
+            (
+                422,
+                r#"pods "a" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no"#,
+                AdmissionDenied,
+            ),
+            (
+                403,
+                r#"pods "a" is forbidden: unable to create new content in namespace x because it is being terminated"#,
+                NamespaceTerminating,
+            ),
             (422, r#"Pod "a" is invalid: spec.containers[0].image: Required value"#, Invalid),
             (409, r#"pods "a" already exists"#, NameTaken),
             (409, r#"Operation cannot be fulfilled on pods "a": the object has been modified"#, Unavailable),

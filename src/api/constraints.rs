@@ -81,10 +81,8 @@ fn rule(cel: &str, message: &str) -> Value {
 /// By type name: what to lay over its schema.
 pub fn constraints() -> Value {
     let mut head_rules = group_rules();
-    head_rules.push(rule(
-        "!has(self.rayStartParams) || !('redis-username' in self.rayStartParams)",
-        m::REDIS_USERNAME_PARAM,
-    ));
+    head_rules
+        .push(rule("!has(self.rayStartParams) || !('redis-username' in self.rayStartParams)", m::REDIS_USERNAME_PARAM));
     let mut worker_rules = group_rules();
     worker_rules.push(rule("self.minReplicas <= self.maxReplicas", m::MIN_ABOVE_MAX));
     json!({
@@ -261,9 +259,7 @@ fn start_params() -> Value {
         rules.push(rule(&cel, &m::numeric_start_param(key)));
     }
     for key in SWITCH_START_PARAMS {
-        let cel = format!(
-            "!('{key}' in self) || self['{key}'] in ['true', 'false', 'True', 'False', 'TRUE', 'FALSE']"
-        );
+        let cel = format!("!('{key}' in self) || self['{key}'] in ['true', 'false', 'True', 'False', 'TRUE', 'FALSE']");
         rules.push(rule(&cel, &m::switch_start_param(key)));
     }
     json!({

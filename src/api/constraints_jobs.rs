@@ -79,9 +79,7 @@ fn k8s_token_free(field: &str) -> String {
 }
 
 fn upgrade_free(field: &str) -> String {
-    format!(
-        "!has(self.{field}) || !has(self.{field}.upgradeStrategy) || !has(self.{field}.upgradeStrategy.type)"
-    )
+    format!("!has(self.{field}) || !has(self.{field}.upgradeStrategy) || !has(self.{field}.upgradeStrategy.type)")
 }
 
 pub(super) fn deletion_strategy() -> Value {

@@ -5,9 +5,7 @@
 
 use serde_json::{Value, json};
 
-use super::constraints::{
-    MAX_RAYCLUSTER_NAME, MAX_RAYCRONJOB_NAME, MAX_RAYJOB_NAME, MAX_RAYSERVICE_NAME, name_rule,
-};
+use super::constraints::{MAX_RAYCLUSTER_NAME, MAX_RAYCRONJOB_NAME, MAX_RAYJOB_NAME, MAX_RAYSERVICE_NAME, name_rule};
 use super::schema::Definitions;
 use super::{raycluster, raycronjob, rayjob, rayservice};
 

@@ -20,9 +20,7 @@ pub fn is_label_value(s: &str) -> bool {
 /// What Kubernetes takes as a label's key: a name of at most 63, perhaps after a domain and '/'.
 pub fn is_qualified_name(s: &str) -> bool {
     match s.split_once('/') {
-        Some((prefix, name)) => {
-            prefix.len() <= 253 && prefix.split('.').all(is_dns_1123_label) && is_name_part(name)
-        }
+        Some((prefix, name)) => prefix.len() <= 253 && prefix.split('.').all(is_dns_1123_label) && is_name_part(name),
         None => is_name_part(s),
     }
 }

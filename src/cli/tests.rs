@@ -86,7 +86,10 @@ fn flags_with_values_in_four_forms() {
             assert_eq!(shown(&run(&[&joined]), flag), value, "{joined}");
             let apart = format!("{dash}{flag}");
             assert_eq!(shown(&run(&[&apart, value]), flag), value, "{apart} {value}");
-            assert_eq!(shown(&run(&["run", &apart, value, "-burst=9"]), flag), if flag == "burst" { "9" } else { value });
+            assert_eq!(
+                shown(&run(&["run", &apart, value, "-burst=9"]), flag),
+                if flag == "burst" { "9" } else { value }
+            );
         }
         assert_eq!(shown(&run(&[]), flag), "not given");
     }
@@ -97,7 +100,8 @@ fn bools_in_gos_forms() {
     for flag in BOOLS {
         for dash in ["-", "--"] {
             assert_eq!(shown(&run(&[&format!("{dash}{flag}")]), flag), "true", "{dash}{flag}");
-            for (value, wanted) in [("false", "false"), ("F", "false"), ("0", "false"), ("TRUE", "true"), ("1", "true")] {
+            for (value, wanted) in [("false", "false"), ("F", "false"), ("0", "false"), ("TRUE", "true"), ("1", "true")]
+            {
                 assert_eq!(shown(&run(&[&format!("{dash}{flag}={value}")]), flag), wanted, "{dash}{flag}={value}");
             }
             assert!(read(&[&format!("{dash}{flag}=yes")]).is_err());

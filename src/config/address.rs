@@ -20,7 +20,9 @@ pub enum ListenAddr {
 
 /// Why an address was refused.
 #[derive(Debug, Error, PartialEq, Eq)]
-#[error("{text:?} is not an address to listen on: {problem}. Write \":8080\", \"127.0.0.1:8080\", \"[::1]:8080\" or \"0\" (off)")]
+#[error(
+    "{text:?} is not an address to listen on: {problem}. Write \":8080\", \"127.0.0.1:8080\", \"[::1]:8080\" or \"0\" (off)"
+)]
 pub struct AddressError {
     text: String,
     problem: &'static str,

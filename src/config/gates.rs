@@ -61,13 +61,15 @@ impl FeatureGates {
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
             let (name, value) = part.split_once('=').ok_or_else(|| GateError::Form(part.to_string()))?;
             let (name, value) = (name.trim(), value.trim());
-            let on = go_bool(value)
-                .ok_or_else(|| GateError::Value { name: name.to_string(), value: value.to_string() })?;
+            let on =
+                go_bool(value).ok_or_else(|| GateError::Value { name: name.to_string(), value: value.to_string() })?;
             match name {
                 "AllAlpha" => alpha = Some(on),
                 "AllBeta" => beta = Some(on),
                 _ if RETIRED.contains(&name) => {
-                    notices.push(format!("feature gate {name} is retired and has no effect: remove it from --feature-gates"));
+                    notices.push(format!(
+                        "feature gate {name} is retired and has no effect: remove it from --feature-gates"
+                    ));
                 }
                 _ => {
                     let known = GATES.iter().find(|(known, _)| *known == name);
@@ -118,7 +120,12 @@ mod tests {
         let beta = on("");
         assert_eq!(
             beta,
-            ["RayClusterStatusConditions", "RayJobDeletionPolicy", "RayMultiHostIndexing", "RayServiceIncrementalUpgrade"]
+            [
+                "RayClusterStatusConditions",
+                "RayJobDeletionPolicy",
+                "RayMultiHostIndexing",
+                "RayServiceIncrementalUpgrade"
+            ]
         );
         assert_eq!(on("AllBeta=false"), Vec::<&str>::new());
         assert_eq!(on("AllAlpha=true").len(), GATES.len());

@@ -143,7 +143,12 @@ impl Index {
     }
 
     /// Takes out the children of a scope (a namespace, or all) that a complete list did not show.
-    pub fn retain<V: Child>(&self, scope: Option<&str>, listed: &HashSet<(String, String)>, now: Timestamp) -> Vec<Owner> {
+    pub fn retain<V: Child>(
+        &self,
+        scope: Option<&str>,
+        listed: &HashSet<(String, String)>,
+        now: Timestamp,
+    ) -> Vec<Owner> {
         let absent: Vec<(String, String, String)> = {
             let mut inner = self.lock();
             let family = V::family(&mut inner);

@@ -94,8 +94,13 @@ pub struct ContainerView {
 pub enum ContainerState {
     #[default]
     Unknown,
-    Waiting { reason: String, message: String },
-    Running { since: Option<Timestamp> },
+    Waiting {
+        reason: String,
+        message: String,
+    },
+    Running {
+        since: Option<Timestamp>,
+    },
     Terminated(Terminated),
 }
 

@@ -10,10 +10,10 @@ use futures::StreamExt;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::Api;
 use kube::core::DeserializeGuard;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::reflector::ObjectRef;
 use kube::runtime::reflector::{Store, store::Writer};
 use kube::runtime::watcher::{self, Event, InitialListStrategy, watcher};
-use kube::runtime::reflector::ObjectRef;
-use kube::runtime::WatchStreamExt;
 use kube::{Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use std::sync::{Mutex, PoisonError};
@@ -54,7 +54,8 @@ impl Clusters {
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let known = self.store.get(&ObjectRef::from_obj(&cluster));
         let stale = known.as_ref().is_some_and(|k| {
-            k.metadata.uid == cluster.metadata.uid && version(&k.metadata.resource_version) >= version(&cluster.metadata.resource_version)
+            k.metadata.uid == cluster.metadata.uid
+                && version(&k.metadata.resource_version) >= version(&cluster.metadata.resource_version)
         });
         if !stale {
             writer.apply_watcher_event(&Event::Apply(cluster));
@@ -164,7 +165,8 @@ fn streaming(config: &watcher::Config) -> bool {
 /// A server without streaming lists says 400 or 422 to them, and kube has no fallback of its own.
 fn refuses_streaming(error: &watcher::Error) -> bool {
     let code = match error {
-        watcher::Error::WatchStartFailed(kube::Error::Api(status)) | watcher::Error::InitialListFailed(kube::Error::Api(status)) => status.code,
+        watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::InitialListFailed(kube::Error::Api(status)) => status.code,
         watcher::Error::WatchError(status) => status.code,
         _ => return false,
     };
@@ -262,9 +264,7 @@ impl Sink<DeserializeGuard<RayCluster>> for ClusterSink {
     }
 
     fn remove(&mut self, object: DeserializeGuard<RayCluster>) {
-        let mut stub = RayCluster::default();
-        stub.metadata = object.meta().clone();
-        self.gone(&stub);
+        self.gone(&RayCluster { metadata: object.meta().clone(), ..RayCluster::default() });
     }
 
     fn complete(&mut self, listed: HashSet<(String, String)>) {

@@ -204,7 +204,12 @@ impl From<PodWire> for PodView {
         let mut take = |type_: &str| {
             let at = conditions.iter().position(|c| c.type_ == type_)?;
             let c = conditions.swap_remove(at);
-            Some(PodCondition { status: c.status, reason: c.reason, message: c.message, since: time(c.last_transition_time) })
+            Some(PodCondition {
+                status: c.status,
+                reason: c.reason,
+                message: c.message,
+                since: time(c.last_transition_time),
+            })
         };
         PodView {
             ready: take("Ready"),

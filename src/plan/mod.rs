@@ -53,11 +53,19 @@ pub enum Stage {
 pub enum Action {
     CreatePod(Box<Pod>),
     /// Deletes that pod and no other: the uid is a precondition.
-    DeletePod { namespace: String, name: String, uid: String },
+    DeletePod {
+        namespace: String,
+        name: String,
+        uid: String,
+    },
     CreateService(Box<Service>),
-    /// Server-side apply, for a Service of ours whose spec changed.
-    ApplyService(Box<Service>),
-    DeleteService { namespace: String, name: String, uid: String },
+    /// Brings a Service of ours to this state; what others wrote beside it stays.
+    PatchService(Box<Service>),
+    DeleteService {
+        namespace: String,
+        name: String,
+        uid: String,
+    },
 }
 
 /// An event for the user.

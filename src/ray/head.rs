@@ -71,7 +71,8 @@ async fn direct(head: &AskHead, path: &str) -> Result<Vec<u8>, Trouble> {
         })?;
     let http = |e: hyper::Error| Trouble::new("HTTP", format!("{target}: {e}"));
     let exchange = async {
-        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(http)?;
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(http)?;
         let request = Request::get(path)
             .header(header::HOST, &target)
             .body(Empty::<bytes::Bytes>::new())
@@ -108,14 +109,16 @@ async fn proxied(client: &Client, head: &AskHead, path: &str) -> Result<Vec<u8>,
         let body = body.map_err(|e| Trouble::new("HTTP", e))?.to_bytes().to_vec();
         checked(status, body)
     };
-    timeout(ANSWER, exchange)
-        .await
-        .unwrap_or_else(|_| Err(Trouble::new("HTTP", format!("the API server's proxy did not answer within {} s", ANSWER.as_secs()))))
+    timeout(ANSWER, exchange).await.unwrap_or_else(|_| {
+        Err(Trouble::new("HTTP", format!("the API server's proxy did not answer within {} s", ANSWER.as_secs())))
+    })
 }
 
 fn checked(status: StatusCode, body: Vec<u8>) -> Result<Vec<u8>, Trouble> {
     match status {
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(Trouble::new("login", format!("the head answers {status}"))),
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+            Err(Trouble::new("login", format!("the head answers {status}")))
+        }
         status if status.is_success() => Ok(body),
         status => {
             let text = String::from_utf8_lossy(&body[..body.len().min(200)]).trim().to_owned();

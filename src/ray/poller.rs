@@ -68,7 +68,8 @@ impl Poller {
         // The semaphore is never closed.
         let _permit = self.permits.acquire().await;
         let answer = self.route.get(question, nodes::PATH).await.and_then(|body| {
-            nodes::parse(&body).map_err(|e| Trouble { layer: "HTTP", message: format!("not the answer of a Ray dashboard: {e}") })
+            nodes::parse(&body)
+                .map_err(|e| Trouble { layer: "HTTP", message: format!("not the answer of a Ray dashboard: {e}") })
         });
         let at = Timestamp::now();
         let answer = answer.map_err(|trouble| {

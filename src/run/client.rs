@@ -69,7 +69,9 @@ pub enum ConnectError {
     Flag { path: String, source: KubeconfigError },
     #[error("KUBECONFIG={path}: {source}")]
     Variable { path: String, source: KubeconfigError },
-    #[error("there is no cluster to work with: this is not a pod ({in_cluster}), and there is no usable ~/.kube/config ({home}). Give --kubeconfig or set KUBECONFIG")]
+    #[error(
+        "there is no cluster to work with: this is not a pod ({in_cluster}), and there is no usable ~/.kube/config ({home}). Give --kubeconfig or set KUBECONFIG"
+    )]
     Nothing { in_cluster: String, home: String },
     #[error("cannot set up the client: {0}")]
     Client(#[from] Error),
@@ -88,10 +90,9 @@ pub async fn find_cluster(kubeconfig: Option<&Path>) -> Result<Config, ConnectEr
     } else {
         match Config::incluster() {
             Ok(config) => config,
-            Err(in_cluster) => Config::from_kubeconfig(&options).await.map_err(|home| ConnectError::Nothing {
-                in_cluster: in_cluster.to_string(),
-                home: home.to_string(),
-            })?,
+            Err(in_cluster) => Config::from_kubeconfig(&options)
+                .await
+                .map_err(|home| ConnectError::Nothing { in_cluster: in_cluster.to_string(), home: home.to_string() })?,
         }
     };
     config.connect_timeout = Some(CONNECT);

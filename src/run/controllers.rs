@@ -93,7 +93,11 @@ impl Controllers {
                 _ = &mut stopped => return,
             }
             let Some(triggers) = driver.observed.triggers.listen() else { return };
-            tracing::info!(controller = CONTROLLER, concurrency, "caches are full and this process leads: passes begin");
+            tracing::info!(
+                controller = CONTROLLER,
+                concurrency,
+                "caches are full and this process leads: passes begin"
+            );
             for cluster in driver.observed.clusters.store.state() {
                 driver.observed.triggers.pull(Some(watch::owner(&cluster)));
             }

@@ -163,7 +163,13 @@ impl Driver {
             let done = self.hands.carry_out(&owner, std::mem::take(&mut plan.steps), now).await;
             index.keep_failures(&owner.uid, |f| done.stopped.iter().any(|(r, s)| *r == f.step && *s == f.scope));
             for step in &done.done {
-                tracing::info!(namespace = owner.namespace, name = owner.name, reason = step.reason, why = step.why, "done");
+                tracing::info!(
+                    namespace = owner.namespace,
+                    name = owner.name,
+                    reason = step.reason,
+                    why = step.why,
+                    "done"
+                );
             }
             for failure in &done.news {
                 tracing::error!("{}", events::sentence(&owner.namespace, &owner.name, failure));

@@ -201,7 +201,8 @@ impl Candidate {
                 Next::Lost(reason) => {
                     self.leadership.set(None, 0);
                     self.metrics.leading(&self.config.name, false);
-                    let problem = self.problem.take().unwrap_or_else(|| "the process was stopped meanwhile".to_string());
+                    let problem =
+                        self.problem.take().unwrap_or_else(|| "the process was stopped meanwhile".to_string());
                     return Err(match reason {
                         LossReason::Deadline => {
                             LeaderError::Deadline { lease, deadline: self.config.timings.deadline, problem }
@@ -279,7 +280,9 @@ impl Candidate {
         let patience = self.config.timings.request;
         match timeout(patience, self.api.replace(&self.config.name, &PostParams::default(), &body)).await {
             Ok(Ok(_)) => info!(lease, "gave the lead back"),
-            Ok(Err(error)) => warn!(lease, error = super::client::words(&error), "could not give the lead back: it ends by itself"),
+            Ok(Err(error)) => {
+                warn!(lease, error = super::client::words(&error), "could not give the lead back: it ends by itself")
+            }
             Err(_) => warn!(lease, "could not give the lead back in time: it ends by itself"),
         }
     }

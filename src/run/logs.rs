@@ -28,7 +28,9 @@ const FILES_KEPT: usize = 10;
 /// Why there is no log.
 #[derive(Debug, Error)]
 pub enum LogError {
-    #[error("--log-level: {filter:?} is not a filter: {problem}. Write a level (debug, info, warn, error) or RUST_LOG's form, as in info,ray_operator=debug")]
+    #[error(
+        "--log-level: {filter:?} is not a filter: {problem}. Write a level (debug, info, warn, error) or RUST_LOG's form, as in info,ray_operator=debug"
+    )]
     Filter { filter: String, problem: String },
     #[error("--log-file-path: cannot write {path}: {source}")]
     File { path: PathBuf, source: std::io::Error },
@@ -102,7 +104,8 @@ where
                     write!(out, "\"{key}\":{}", Value::from(value))?;
                 }
                 for (key, value) in fields.map {
-                    let key = if matches!(key.as_str(), "level" | "ts" | "logger" | "msg") { format!("{key}_") } else { key };
+                    let key =
+                        if matches!(key.as_str(), "level" | "ts" | "logger" | "msg") { format!("{key}_") } else { key };
                     line.insert(key, value);
                 }
                 for (key, value) in line {
@@ -227,7 +230,10 @@ mod tests {
         assert!(text.starts_with("{\"level\":\"info\",\"ts\":\"20"), "{text}");
         assert_eq!(line["logger"], "controllers.RayCluster");
         assert_eq!(line["msg"], "made \"pods\"");
-        assert_eq!((&line["pods"], &line["reconcileID"], &line["RayCluster"]), (&3.into(), &"r-1".into(), &"ns/a".into()));
+        assert_eq!(
+            (&line["pods"], &line["reconcileID"], &line["RayCluster"]),
+            (&3.into(), &"r-1".into(), &"ns/a".into())
+        );
         assert_eq!((&line["level_"], &line["quote"]), (&"x".into(), &"a\"b".into()));
     }
 

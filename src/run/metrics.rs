@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 
 use prometheus::process_collector::ProcessCollector;
 use prometheus::{
-    Encoder, Error, GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry,
-    TextEncoder,
+    Encoder, Error, GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder,
 };
 
 pub mod clusters;
@@ -108,29 +107,136 @@ impl Metrics {
         let r = &Registry::new();
         let metrics = Self {
             registry: r.clone(),
-            reconcile_total: counter(r, "controller_runtime_reconcile_total", "Passes by controller and result", &["controller", "result"])?,
-            reconcile_errors: counter(r, "controller_runtime_reconcile_errors_total", "Passes that failed", &["controller"])?,
-            reconcile_panics: counter(r, "controller_runtime_reconcile_panics_total", "Passes that panicked", &["controller"])?,
-            reconcile_timeouts: counter(r, "controller_runtime_reconcile_timeouts_total", "Passes that took too long", &["controller"])?,
-            reconcile_terminal_errors: counter(r, "controller_runtime_terminal_reconcile_errors_total", "Passes that failed and are not tried again until something changes", &["controller"])?,
-            reconcile_seconds: histogram(r, "controller_runtime_reconcile_time_seconds", "How long passes took", &RECONCILE_BUCKETS, &["controller"])?,
-            max_concurrent: gauge(r, "controller_runtime_max_concurrent_reconciles", "How many passes may run at once", &["controller"])?,
+            reconcile_total: counter(
+                r,
+                "controller_runtime_reconcile_total",
+                "Passes by controller and result",
+                &["controller", "result"],
+            )?,
+            reconcile_errors: counter(
+                r,
+                "controller_runtime_reconcile_errors_total",
+                "Passes that failed",
+                &["controller"],
+            )?,
+            reconcile_panics: counter(
+                r,
+                "controller_runtime_reconcile_panics_total",
+                "Passes that panicked",
+                &["controller"],
+            )?,
+            reconcile_timeouts: counter(
+                r,
+                "controller_runtime_reconcile_timeouts_total",
+                "Passes that took too long",
+                &["controller"],
+            )?,
+            reconcile_terminal_errors: counter(
+                r,
+                "controller_runtime_terminal_reconcile_errors_total",
+                "Passes that failed and are not tried again until something changes",
+                &["controller"],
+            )?,
+            reconcile_seconds: histogram(
+                r,
+                "controller_runtime_reconcile_time_seconds",
+                "How long passes took",
+                &RECONCILE_BUCKETS,
+                &["controller"],
+            )?,
+            max_concurrent: gauge(
+                r,
+                "controller_runtime_max_concurrent_reconciles",
+                "How many passes may run at once",
+                &["controller"],
+            )?,
             active_workers: gauge(r, "controller_runtime_active_workers", "How many passes run now", &["controller"])?,
-            queue_depth: gauge(r, "workqueue_depth", "Objects that wait for a pass", &["controller", "name", "priority"])?,
+            queue_depth: gauge(
+                r,
+                "workqueue_depth",
+                "Objects that wait for a pass",
+                &["controller", "name", "priority"],
+            )?,
             queue_adds: counter(r, "workqueue_adds_total", "Objects that were queued", &["controller", "name"])?,
-            queue_retries: counter(r, "workqueue_retries_total", "Objects that were queued again after a failure", &["controller", "name"])?,
-            queue_waited: histogram(r, "workqueue_queue_duration_seconds", "How long objects waited for a pass", &QUEUE_BUCKETS, &["controller", "name"])?,
-            queue_worked: histogram(r, "workqueue_work_duration_seconds", "How long passes took", &QUEUE_BUCKETS, &["controller", "name"])?,
-            queue_unfinished: float_gauge(r, "workqueue_unfinished_work_seconds", "Time spent so far by passes that run now", &["controller", "name"])?,
-            queue_longest: float_gauge(r, "workqueue_longest_running_processor_seconds", "Time spent so far by the oldest pass that runs now", &["controller", "name"])?,
+            queue_retries: counter(
+                r,
+                "workqueue_retries_total",
+                "Objects that were queued again after a failure",
+                &["controller", "name"],
+            )?,
+            queue_waited: histogram(
+                r,
+                "workqueue_queue_duration_seconds",
+                "How long objects waited for a pass",
+                &QUEUE_BUCKETS,
+                &["controller", "name"],
+            )?,
+            queue_worked: histogram(
+                r,
+                "workqueue_work_duration_seconds",
+                "How long passes took",
+                &QUEUE_BUCKETS,
+                &["controller", "name"],
+            )?,
+            queue_unfinished: float_gauge(
+                r,
+                "workqueue_unfinished_work_seconds",
+                "Time spent so far by passes that run now",
+                &["controller", "name"],
+            )?,
+            queue_longest: float_gauge(
+                r,
+                "workqueue_longest_running_processor_seconds",
+                "Time spent so far by the oldest pass that runs now",
+                &["controller", "name"],
+            )?,
             leader: gauge(r, "leader_election_master_status", "1 on the leader, 0 on a candidate", &["name"])?,
-            leader_slowpath: counter(r, "leader_election_slowpath_total", "Times that a leader had to read its Lease again", &["name"])?,
-            requests: counter(r, "rest_client_requests_total", "Requests to the API server", &["code", "host", "method"])?,
-            request_retries: counter(r, "rest_client_request_retries_total", "Requests that were sent again", &["code", "host", "verb"])?,
-            request_seconds: histogram(r, "rest_client_request_duration_seconds", "How long requests took; for watches until they began", &REQUEST_BUCKETS, &["host", "verb"])?,
-            limiter_seconds: histogram(r, "rest_client_rate_limiter_duration_seconds", "How long requests were held back by --qps", &REQUEST_BUCKETS, &["host", "verb"])?,
-            request_bytes: histogram(r, "rest_client_request_size_bytes", "Bodies sent", &SIZE_BUCKETS, &["host", "verb"])?,
-            response_bytes: histogram(r, "rest_client_response_size_bytes", "Bodies received, watches apart", &SIZE_BUCKETS, &["host", "verb"])?,
+            leader_slowpath: counter(
+                r,
+                "leader_election_slowpath_total",
+                "Times that a leader had to read its Lease again",
+                &["name"],
+            )?,
+            requests: counter(
+                r,
+                "rest_client_requests_total",
+                "Requests to the API server",
+                &["code", "host", "method"],
+            )?,
+            request_retries: counter(
+                r,
+                "rest_client_request_retries_total",
+                "Requests that were sent again",
+                &["code", "host", "verb"],
+            )?,
+            request_seconds: histogram(
+                r,
+                "rest_client_request_duration_seconds",
+                "How long requests took; for watches until they began",
+                &REQUEST_BUCKETS,
+                &["host", "verb"],
+            )?,
+            limiter_seconds: histogram(
+                r,
+                "rest_client_rate_limiter_duration_seconds",
+                "How long requests were held back by --qps",
+                &REQUEST_BUCKETS,
+                &["host", "verb"],
+            )?,
+            request_bytes: histogram(
+                r,
+                "rest_client_request_size_bytes",
+                "Bodies sent",
+                &SIZE_BUCKETS,
+                &["host", "verb"],
+            )?,
+            response_bytes: histogram(
+                r,
+                "rest_client_response_size_bytes",
+                "Bodies received, watches apart",
+                &SIZE_BUCKETS,
+                &["host", "verb"],
+            )?,
             running: Running::default(),
         };
         #[cfg(target_os = "linux")]
@@ -166,7 +272,10 @@ impl Metrics {
     }
 
     /// Adds KubeRay's `kuberay_cluster_*`, computed by `clusters` at each scrape: no series outlives its object.
-    pub fn watch_clusters(&self, clusters: impl Fn() -> Vec<ClusterSample> + Send + Sync + 'static) -> Result<(), Error> {
+    pub fn watch_clusters(
+        &self,
+        clusters: impl Fn() -> Vec<ClusterSample> + Send + Sync + 'static,
+    ) -> Result<(), Error> {
         self.registry.register(Box::new(clusters::ClusterCollector::new(clusters)?))
     }
 

@@ -60,7 +60,11 @@ fn what_should_be_refused_is_refused_in_the_words_that_its_file_says() {
         let (mut seen, mut wrong) = (0, Vec::new());
         for (path, text, all) in documents("admission/refused") {
             let file = path.file_name().expect("a name").to_string_lossy().into_owned();
-            let wanted = text.lines().next().and_then(|l| l.strip_prefix("# refused: ")).unwrap_or_else(|| panic!("{file}: no wish"));
+            let wanted = text
+                .lines()
+                .next()
+                .and_then(|l| l.strip_prefix("# refused: "))
+                .unwrap_or_else(|| panic!("{file}: no wish"));
             // The last document is refused; what stands before it is the object as it was.
             let (last, before) = all.split_last().expect("a document");
             for document in before {
@@ -131,8 +135,14 @@ fn both_versions_show_the_same_object() {
                 let kind = document["kind"].as_str().expect("a kind").to_owned();
                 document["apiVersion"] = "ray.io/v1alpha1".into();
                 bench.apply(&document).await;
-                let new = objects::kind(bench.client(), &bench.namespace, "ray.io/v1", &kind).get(&name).await.expect("as v1");
-                let old = objects::kind(bench.client(), &bench.namespace, "ray.io/v1alpha1", &kind).get(&name).await.expect("as v1alpha1");
+                let new = objects::kind(bench.client(), &bench.namespace, "ray.io/v1", &kind)
+                    .get(&name)
+                    .await
+                    .expect("as v1");
+                let old = objects::kind(bench.client(), &bench.namespace, "ray.io/v1alpha1", &kind)
+                    .get(&name)
+                    .await
+                    .expect("as v1alpha1");
                 assert_eq!(new.data["spec"], old.data["spec"], "{}", path.display());
                 lost(&document["spec"], &new.data["spec"], &format!("{} spec", path.display()), &mut wrong);
                 remove(&bench, &document).await;
@@ -185,10 +195,12 @@ fn two_managers_of_one_object_keep_each_others_list_entries() {
 
         // The first manager applies again, with a variable of its own: the other's stays.
         let mut again = object.clone();
-        again["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]["env"] = json!([{"name": "OURS", "value": "2"}]);
+        again["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]["env"] =
+            json!([{"name": "OURS", "value": "2"}]);
         let made = bench.apply(&again).await;
         let containers = &made["spec"]["headGroupSpec"]["template"]["spec"]["containers"];
-        let env: Vec<&str> = containers[0]["env"].as_array().into_iter().flatten().filter_map(|e| e["name"].as_str()).collect();
+        let env: Vec<&str> =
+            containers[0]["env"].as_array().into_iter().flatten().filter_map(|e| e["name"].as_str()).collect();
         assert!(env.contains(&"OURS") && env.contains(&"THEIRS"), "{env:?}");
         assert_eq!(containers.as_array().map(Vec::len), Some(2), "{containers}");
     });

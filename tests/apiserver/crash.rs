@@ -42,7 +42,9 @@ async fn dies_at(nth: usize, when: When) -> bool {
     drop(first);
 
     let second = bench.operator().await;
-    bench.until("the second operator finishes the work", |now| now.is_ready("one") && now.pods("one").len() == PODS).await;
+    bench
+        .until("the second operator finishes the work", |now| now.is_ready("one") && now.pods("one").len() == PODS)
+        .await;
     bench.settle().await;
     let now = bench.record.now();
     assert_eq!(bench.record.all_pods("one").len(), PODS, "no pod was ever there twice");
@@ -77,7 +79,8 @@ fn a_crash_at_any_write_changes_nothing() {
         drop(bench);
 
         let cases = (1..=writes).flat_map(|n| [(n, When::Before), (n, When::After)]);
-        let died: Vec<bool> = futures::stream::iter(cases).map(|(n, when)| dies_at(n, when)).buffer_unordered(6).collect().await;
+        let died: Vec<bool> =
+            futures::stream::iter(cases).map(|(n, when)| dies_at(n, when)).buffer_unordered(6).collect().await;
         let deaths = died.iter().filter(|d| **d).count();
         // How many status writes it takes may differ by one or two from run to run.
         assert!(deaths + 4 >= 2 * writes, "only {deaths} of {} cases came to their write", 2 * writes);

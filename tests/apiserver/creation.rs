@@ -32,7 +32,8 @@ fn six_pods_cost_one_create_each_and_few_words() {
 
         // The API server's own book agrees with the proxy's.
         let is_write = |t: &String| ["create ", "update ", "patch ", "delete "].iter().any(|verb| t.starts_with(verb));
-        let mut audited: Vec<String> = audit::since(&bench.server.dir, mark, &bench.user()).into_iter().filter(is_write).collect();
+        let mut audited: Vec<String> =
+            audit::since(&bench.server.dir, mark, &bench.user()).into_iter().filter(is_write).collect();
         let mut counted: Vec<String> = writes.iter().map(Call::title).collect();
         audited.sort();
         counted.sort();

@@ -56,7 +56,8 @@ fn denied() -> Value {
 }
 
 async fn until_denied(bench: &Bench) {
-    let now = bench.until("it says who denies what", |now| now.condition("one", "Ready").reason == "AdmissionDenied").await;
+    let now =
+        bench.until("it says who denies what", |now| now.condition("one", "Ready").reason == "AdmissionDenied").await;
     let message = now.condition("one", "Ready").message;
     assert!(message.contains("the label deny is not wanted here"), "{message}");
     assert_eq!(now.condition("one", "ReplicaFailure").reason, "FailedCreateWorkerPod");

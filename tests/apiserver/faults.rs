@@ -52,7 +52,11 @@ fn lost_answers() {
 
 #[test]
 fn lost_answers_while_watches_lag() {
-    run(survives_with_lag("faults-lost-lag", Duration::from_secs(3), every(2, || Fate::TakeEffectThen(Box::new(|| ())))));
+    run(survives_with_lag(
+        "faults-lost-lag",
+        Duration::from_secs(3),
+        every(2, || Fate::TakeEffectThen(Box::new(|| ()))),
+    ));
 }
 
 #[test]

@@ -10,7 +10,8 @@ use crate::bench::{Bench, cluster, run};
 fn invalid() -> Value {
     let mut object = cluster("one", &[("w", 3)]);
     object["spec"]["tlsOptions"] = json!({"enabled": true});
-    object["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]["env"] = json!([{"name": "RAY_USE_TLS", "value": "1"}]);
+    object["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]["env"] =
+        json!([{"name": "RAY_USE_TLS", "value": "1"}]);
     object
 }
 
@@ -24,7 +25,8 @@ fn an_invalid_change_harms_nobody_and_a_mended_one_goes_on() {
         let before = bench.record.now().uids("one");
         let writes = operator.proxy().writes().len();
         bench.apply(&invalid()).await;
-        let now = bench.until("it says what is wrong", |now| now.condition("one", "Ready").reason == "InvalidSpec").await;
+        let now =
+            bench.until("it says what is wrong", |now| now.condition("one", "Ready").reason == "InvalidSpec").await;
         assert!(now.condition("one", "Ready").message.contains("RAY_USE_TLS"), "{:?}", now.condition("one", "Ready"));
         bench.settle().await;
         let now = bench.record.now();

@@ -11,12 +11,15 @@ fn workers_that_ray_does_not_list_are_named_after_a_grace() {
         let _operator = bench.operator().await;
         bench.head.mood(Mood::Misses(1));
         bench.apply(&cluster("one", &[("w", 3)])).await;
-        bench.until("all pods are Ready", |now| {
-            now.get("RayCluster", "one").is_some_and(|c| c["status"]["readyWorkerReplicas"] == 3)
-        })
-        .await;
+        bench
+            .until("all pods are Ready", |now| {
+                now.get("RayCluster", "one").is_some_and(|c| c["status"]["readyWorkerReplicas"] == 3)
+            })
+            .await;
         let ready_at = Instant::now();
-        let now = bench.until("it says who is missing", |now| now.condition("one", "Ready").reason == "WorkersNotJoined").await;
+        let now = bench
+            .until("it says who is missing", |now| now.condition("one", "Ready").reason == "WorkersNotJoined")
+            .await;
         assert!(ready_at.elapsed() > Duration::from_secs(10), "not before the grace is over");
         let missing = now.workers("one")[0]["metadata"]["name"].as_str().expect("a name").to_owned();
         let message = now.condition("one", "Ready").message;

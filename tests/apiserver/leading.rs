@@ -69,16 +69,21 @@ fn a_leader_that_slept_through_its_lease_writes_nothing_more() {
         // Temptations: what it would do something about, were it still leading.
         bench.apply(&cluster("third", &[("w", 1)])).await;
         bench.scale("first", 0, 2).await;
-        bench.until("the other does it", |now| now.is_ready("third") && now.is_ready("first") && now.pods("first").len() == 3).await;
+        bench
+            .until("the other does it", |now| {
+                now.is_ready("third") && now.is_ready("first") && now.pods("first").len() == 3
+            })
+            .await;
         let done = sleeper.proxy().writes().len();
         let before = work(&sleeper);
         sleeper.signal("CONT");
         bench.scale("second", 0, 2).await;
         bench.until("the other goes on", |now| now.is_ready("second") && now.pods("second").len() == 3).await;
-        bench.eventually("the old leader ends, or asks for the lead again", || {
-            !sleeper.is_running() || sleeper.proxy().calls().iter().skip(done).any(|c| c.resource == "leases")
-        })
-        .await;
+        bench
+            .eventually("the old leader ends, or asks for the lead again", || {
+                !sleeper.is_running() || sleeper.proxy().calls().iter().skip(done).any(|c| c.resource == "leases")
+            })
+            .await;
         bench.settle().await;
         tokio::time::sleep(Duration::from_secs(5)).await;
         assert_eq!(work(&sleeper), before, "the old leader wrote after it woke: {:#?}", sleeper.proxy().writes());

@@ -92,7 +92,8 @@ fn a_dead_head_comes_back_once_and_workers_stay() {
                 })
                 .await;
             assert_eq!(after.condition("one", "HeadPodReady").status, "True");
-            let workers = |now: &crate::bench::record::Now| -> Vec<String> { now.workers("one").into_iter().map(uid).collect() };
+            let workers =
+                |now: &crate::bench::record::Now| -> Vec<String> { now.workers("one").into_iter().map(uid).collect() };
             assert_eq!(workers(&before), workers(&after), "case {n}: the workers stay");
             assert_eq!(uid(after.all("Service")[0]), service, "case {n}: the Service stays");
             assert_eq!(operator.proxy().count("create", "pods"), 4, "case {n}: one head more");
@@ -134,7 +135,9 @@ fn a_container_that_may_restart_is_left_alone() {
         let before = bench.record.now();
         bench.kubelet.ray_ends(before.heads("one")[0], 1).await;
         bench.kubelet.ray_ends(before.workers("one")[0], 1).await;
-        bench.until("the head is seen as not Ready", |now| now.condition("one", "HeadPodReady").status == "False").await;
+        bench
+            .until("the head is seen as not Ready", |now| now.condition("one", "HeadPodReady").status == "False")
+            .await;
         tokio::time::sleep(Duration::from_secs(10)).await;
         let after = bench.record.now();
         assert_eq!(before.uids("one"), after.uids("one"));
@@ -155,7 +158,11 @@ fn a_worker_on_a_lost_node_is_replaced_at_once_and_a_head_only_when_it_is_gone()
         // Nobody on the node confirms a deletion any more.
         bench.kubelet.reaps(false);
         objects::delete(&bench.pods(), &name(&worker)).await;
-        bench.until("another worker runs beside the one that hangs", |now| now.is_ready("one") && now.workers("one").len() == 3).await;
+        bench
+            .until("another worker runs beside the one that hangs", |now| {
+                now.is_ready("one") && now.workers("one").len() == 3
+            })
+            .await;
         objects::delete(&bench.pods(), &name(&head)).await;
         bench.until("the head is seen as lost", |now| now.condition("one", "Ready").reason == "HeadNotReady").await;
         tokio::time::sleep(Duration::from_secs(10)).await;

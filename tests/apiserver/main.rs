@@ -19,6 +19,7 @@ mod loss;
 mod quiet;
 mod rights;
 mod scaling;
+mod services;
 mod steps;
 mod strangers;
 mod suspension;

@@ -30,7 +30,8 @@ fn a_missing_right_is_named_and_heals_within_thirty_seconds() {
         grant(bench.client(), &bench.namespace, "ray-operator-less", &bench.user()).await;
         let operator = bench.operator_without_rights(&[]).await;
         bench.apply(&cluster("one", &[("w", 1)])).await;
-        let now = bench.until("it says what is forbidden", |now| now.condition("one", "Ready").reason == "Forbidden").await;
+        let now =
+            bench.until("it says what is forbidden", |now| now.condition("one", "Ready").reason == "Forbidden").await;
         let message = now.condition("one", "Ready").message;
         for word in ["create", "pods", &bench.user(), "rbac.create"] {
             assert!(message.contains(word), "{word:?} is not in {message:?}");

@@ -15,7 +15,8 @@ fn two_to_three_to_one_touches_nobody_else() {
         bench.scale("one", 0, 3).await;
         // Ready is False for the new spec until the third is there.
         bench.until("it says that it scales up", |now| now.condition("one", "Ready").reason == "ScalingUp").await;
-        let three = bench.until("three are Ready", |now| now.is_ready("one") && now.uids("one").len() == 5).await.uids("one");
+        let three =
+            bench.until("three are Ready", |now| now.is_ready("one") && now.uids("one").len() == 5).await.uids("one");
         assert!(two.is_subset(&three));
         assert_eq!(operator.proxy().count("create", "pods"), 5);
         assert_eq!(operator.proxy().count("delete", "pods"), 0);
@@ -27,7 +28,11 @@ fn two_to_three_to_one_touches_nobody_else() {
         assert_eq!(operator.proxy().count("create", "pods"), 5);
         assert_eq!(operator.proxy().count("delete", "pods"), 2);
         let status = bench.record.now().get("RayCluster", "one").expect("it")["status"].clone();
-        assert_eq!((&status["desiredWorkerReplicas"], &status["readyWorkerReplicas"]), (&2.into(), &2.into()), "{status}");
+        assert_eq!(
+            (&status["desiredWorkerReplicas"], &status["readyWorkerReplicas"]),
+            (&2.into(), &2.into()),
+            "{status}"
+        );
     });
 }
 

@@ -21,7 +21,8 @@ async fn steps(bench: &Bench, delay: Duration, times: usize, hold: bool) {
     for n in 0..times {
         let (creates, deletes) = (count("create"), count("delete"));
         if hold {
-            for pod in bench.record.now().workers("one").iter().filter(|p| p["metadata"]["deletionTimestamp"].is_null()) {
+            for pod in bench.record.now().workers("one").iter().filter(|p| p["metadata"]["deletionTimestamp"].is_null())
+            {
                 let name = pod["metadata"]["name"].as_str().expect("a name");
                 objects::edit(&bench.pods(), name, &json!({"metadata": {"finalizers": [FINALIZER]}})).await;
             }
@@ -90,7 +91,8 @@ fn steps_faster_than_anybody_can_follow() {
         operator.proxy().delay_watches(Duration::ZERO);
         let end = bench.until("it is Ready with four", |now| now.is_ready("one") && now.pods("one").len() == 5).await;
         bench.settle().await;
-        let (creates, deletes) = (operator.proxy().count("create", "pods") - 6, operator.proxy().count("delete", "pods"));
+        let (creates, deletes) =
+            (operator.proxy().count("create", "pods") - 6, operator.proxy().count("delete", "pods"));
         assert_eq!(deletes, creates + 1);
         assert!(end.uids("one").intersection(&start).count() >= 4, "at most two were ever touched");
     });

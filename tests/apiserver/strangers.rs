@@ -64,7 +64,8 @@ fn a_service_that_holds_the_heads_name_is_left_alone_and_named() {
         });
         let before = bench.apply(&service).await;
         bench.apply(&cluster("one", &[("w", 1)])).await;
-        let now = bench.until("it says who is in the way", |now| now.condition("one", "Ready").reason == "NameTaken").await;
+        let now =
+            bench.until("it says who is in the way", |now| now.condition("one", "Ready").reason == "NameTaken").await;
         let message = now.condition("one", "Ready").message;
         assert!(message.contains("one-head-svc"), "{message}");
         assert_eq!(now.get("Service", "one-head-svc").expect("theirs")["metadata"]["uid"], before["metadata"]["uid"]);

@@ -70,10 +70,15 @@ fn a_suspension_once_begun_runs_to_its_end() {
             .collect();
         let ever = |type_: &str, status: &str| history.iter().any(|c| condition(c, type_) == status);
         assert!(ever("RayClusterSuspended", "True"), "Suspended was said at least once");
-        let both = |c: &Value| condition(c, "RayClusterSuspending") == "True" && condition(c, "RayClusterSuspended") == "True";
+        let both =
+            |c: &Value| condition(c, "RayClusterSuspending") == "True" && condition(c, "RayClusterSuspended") == "True";
         assert!(!history.iter().any(both), "never both at once");
-        let last_true = history.iter().position(|c| condition(c, "RayClusterProvisioned") == "True").expect("it was provisioned");
-        assert!(history[last_true..].iter().any(|c| condition(c, "RayClusterProvisioned") == "False"), "provisioned went False");
+        let last_true =
+            history.iter().position(|c| condition(c, "RayClusterProvisioned") == "True").expect("it was provisioned");
+        assert!(
+            history[last_true..].iter().any(|c| condition(c, "RayClusterProvisioned") == "False"),
+            "provisioned went False"
+        );
         assert_eq!(after.get("RayCluster", "one").expect("it")["status"]["state"], "ready");
     });
 }

@@ -46,7 +46,8 @@ fn an_image_that_cannot_be_pulled_is_named() {
         // The spec is mended and the pod taken away: the next one has the right image.
         bench.kubelet.runs(true);
         let mut mended = cluster("one", &[("w", 1)]);
-        mended["spec"]["workerGroupSpecs"][0]["template"]["spec"]["containers"][0]["image"] = "registry.test/ray:b".into();
+        mended["spec"]["workerGroupSpecs"][0]["template"]["spec"]["containers"][0]["image"] =
+            "registry.test/ray:b".into();
         bench.apply(&mended).await;
         objects::delete(&bench.pods(), &name(&worker)).await;
         let now = bench.until("it recovers", |now| now.is_ready("one") && !now.uids("one").is_empty()).await;

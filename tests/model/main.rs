@@ -60,9 +60,7 @@ fn happening() -> impl Strategy<Value = Happening> {
 
 fn cluster(hosts: i32) -> RayCluster {
     let template = json!({"spec": {"containers": [{"name": "ray", "image": "rayproject/ray:2.52.0"}]}});
-    let group = |name: &str, replicas: i32, hosts: i32| {
-        json!({"groupName": name, "replicas": replicas, "minReplicas": 0, "maxReplicas": 5, "numOfHosts": hosts, "template": template})
-    };
+    let group = |name: &str, replicas: i32, hosts: i32| json!({"groupName": name, "replicas": replicas, "minReplicas": 0, "maxReplicas": 5, "numOfHosts": hosts, "template": template});
     serde_json::from_value(json!({
         "apiVersion": "ray.io/v1", "kind": "RayCluster",
         "metadata": {"name": "model", "namespace": "default"},

@@ -10,7 +10,8 @@ use ray_operator::api::RayCluster;
 use ray_operator::api::names::labels;
 use ray_operator::observe::index::Index;
 use ray_operator::observe::seen::{
-    ContainerState, ContainerView, Failure, FailureKind, HeadFacts, PodCondition, PodView, RayNode, ServiceView, Terminated,
+    ContainerState, ContainerView, Failure, FailureKind, HeadFacts, PodCondition, PodView, RayNode, ServiceView,
+    Terminated,
 };
 use ray_operator::observe::wire::{PodWire, ServiceWire};
 use ray_operator::plan::config::PlanConfig;
@@ -44,7 +45,12 @@ pub enum Fate {
 }
 
 /// How the planner is run: the real one, or one with a planted defect.
-pub type Planner = fn(&RayCluster, &ray_operator::observe::seen::Seen, Timestamp, &PlanConfig) -> ray_operator::plan::Plan<ray_operator::api::RayClusterStatus>;
+pub type Planner = fn(
+    &RayCluster,
+    &ray_operator::observe::seen::Seen,
+    Timestamp,
+    &PlanConfig,
+) -> ray_operator::plan::Plan<ray_operator::api::RayClusterStatus>;
 
 pub struct World {
     pub now: Timestamp,
@@ -168,7 +174,11 @@ impl World {
             pod.ready = Some(PodCondition { status: "False".to_owned(), since: Some(now), ..PodCondition::default() });
             for container in &mut pod.containers {
                 container.ready = false;
-                container.state = ContainerState::Terminated(Terminated { exit_code: 1, finished: Some(now), ..Terminated::default() });
+                container.state = ContainerState::Terminated(Terminated {
+                    exit_code: 1,
+                    finished: Some(now),
+                    ..Terminated::default()
+                });
             }
         });
     }
@@ -200,7 +210,8 @@ impl World {
 
     /// Kubelets let go of what is being deleted.
     pub fn reap(&mut self) {
-        let leaving: Vec<String> = self.pods.values().filter(|p| p.deleting.is_some()).map(|p| p.name.clone()).collect();
+        let leaving: Vec<String> =
+            self.pods.values().filter(|p| p.deleting.is_some()).map(|p| p.name.clone()).collect();
         for name in leaving {
             self.vanish(&name);
         }
@@ -208,7 +219,12 @@ impl World {
 
     /// A pod with our labels that somebody else owns.
     pub fn stranger(&mut self, name: &str, group: &str) {
-        let mut pod = PodView { name: name.to_owned(), namespace: "default".to_owned(), uid: format!("stranger-{name}"), ..PodView::default() };
+        let mut pod = PodView {
+            name: name.to_owned(),
+            namespace: "default".to_owned(),
+            uid: format!("stranger-{name}"),
+            ..PodView::default()
+        };
         pod.labels.insert(labels::CLUSTER.to_owned(), self.cluster.metadata.name.clone().unwrap_or_default());
         pod.labels.insert(labels::GROUP.to_owned(), group.to_owned());
         pod.labels.insert(labels::NODE_TYPE.to_owned(), "worker".to_owned());
@@ -226,7 +242,9 @@ impl World {
             for news in [self.pod_news.pop_front(), self.other_news.pop_front()].into_iter().flatten() {
                 match news {
                     News::Pod(pod) => drop(self.index.apply(pod)),
-                    News::PodGone(pod) => drop(self.index.remove::<PodView>(&pod.namespace, &pod.name, &pod.uid, self.now)),
+                    News::PodGone(pod) => {
+                        drop(self.index.remove::<PodView>(&pod.namespace, &pod.name, &pod.uid, self.now))
+                    }
                     News::Service(service) => drop(self.index.apply(service)),
                     News::Cluster(cluster) => self.learn(*cluster),
                 }
@@ -235,7 +253,8 @@ impl World {
     }
 
     fn learn(&mut self, cluster: RayCluster) {
-        let version = |c: &RayCluster| c.metadata.resource_version.as_deref().and_then(|v| v.parse::<u64>().ok()).unwrap_or(0);
+        let version =
+            |c: &RayCluster| c.metadata.resource_version.as_deref().and_then(|v| v.parse::<u64>().ok()).unwrap_or(0);
         if version(&cluster) > version(&self.known) {
             self.known = cluster;
         }
@@ -315,7 +334,8 @@ impl World {
             assert!(!step.why.trim().is_empty(), "a step without a reason: {step:?}");
             let waits = held.iter().any(|f| f.step == step.reason && f.scope == step.scope && f.retry_at > self.now);
             let blocked = stopped.iter().any(|(at, _, scope)| {
-                (*at < step.stage && (*at == Stage::Services || *scope == step.scope)) || (*at == step.stage && *scope == step.scope)
+                (*at < step.stage && (*at == Stage::Services || *scope == step.scope))
+                    || (*at == step.stage && *scope == step.scope)
             });
             if waits || blocked {
                 stopped.push((step.stage, step.reason, step.scope));
@@ -359,7 +379,8 @@ impl World {
             Action::CreateService(service) => {
                 let name = service.metadata.name.clone().unwrap_or_default();
                 self.uids += 1;
-                let mut view: ServiceView = ServiceWire::deserialize(serde_json::to_value(service).unwrap()).unwrap().into();
+                let mut view: ServiceView =
+                    ServiceWire::deserialize(serde_json::to_value(service).unwrap()).unwrap().into();
                 view.uid = format!("service-{}", self.uids);
                 view.resource_version = self.next_version();
                 let view = self.services.entry(name).or_insert(view).clone();
@@ -420,10 +441,12 @@ impl World {
     fn check_safety(&self, created: &str) {
         let mine = || self.pods.values().filter(|p| p.owner_uid == UID);
         let dead = |p: &PodView| p.phase == "Failed" || p.phase == "Succeeded";
-        let heads: Vec<&str> = mine().filter(|p| p.label(labels::NODE_TYPE) == "head" && !dead(p)).map(|p| p.name.as_str()).collect();
+        let heads: Vec<&str> =
+            mine().filter(|p| p.label(labels::NODE_TYPE) == "head" && !dead(p)).map(|p| p.name.as_str()).collect();
         assert!(heads.len() <= 1, "two live heads {heads:?}\n{}", self.history.join("\n"));
         for group in self.known.spec.groups() {
-            let members = mine().filter(|p| p.label(labels::GROUP) == group.group_name && p.deleting.is_none() && !dead(p));
+            let members =
+                mine().filter(|p| p.label(labels::GROUP) == group.group_name && p.deleting.is_none() && !dead(p));
             let count = members.count();
             let max = group.max_replicas.unwrap_or(i32::MAX) as i64 * i64::from(group.hosts());
             let is_new = self.pods[created].label(labels::GROUP) == group.group_name;
@@ -434,7 +457,8 @@ impl World {
                 self.history.join("\n")
             );
             let mut places = std::collections::BTreeSet::new();
-            for pod in mine().filter(|p| p.label(labels::GROUP) == group.group_name && p.deleting.is_none() && !dead(p)) {
+            for pod in mine().filter(|p| p.label(labels::GROUP) == group.group_name && p.deleting.is_none() && !dead(p))
+            {
                 assert!(places.insert(pod.place()), "twins in one place: {}\n{}", pod.name, self.history.join("\n"));
             }
         }
@@ -451,7 +475,8 @@ impl World {
             let busy = self.pass();
             self.deliver(usize::MAX);
             self.reap();
-            let names: Vec<String> = self.pods.values().filter(|p| p.owner_uid == UID && !p.is_ready()).map(|p| p.name.clone()).collect();
+            let names: Vec<String> =
+                self.pods.values().filter(|p| p.owner_uid == UID && !p.is_ready()).map(|p| p.name.clone()).collect();
             for name in &names {
                 self.make_ready(name);
             }

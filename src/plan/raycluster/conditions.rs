@@ -72,7 +72,8 @@ fn replica_failure(failure: &Failure) -> Option<&'static str> {
 
 /// The head pod's own Ready condition, with the reason of the container that keeps it back.
 fn head_pod_ready(scene: &Scene<'_>) -> (String, String, String) {
-    let Some(head) = scene.heads().find(|p| standing(p, scene.now) == Standing::Live).or_else(|| scene.heads().next()) else {
+    let Some(head) = scene.heads().find(|p| standing(p, scene.now) == Standing::Live).or_else(|| scene.heads().next())
+    else {
         return ("False".to_owned(), "HeadPodNotFound".to_owned(), "There is no head pod".to_owned());
     };
     let Some(ready) = &head.ready else {
@@ -102,7 +103,8 @@ fn head_pod_ready(scene: &Scene<'_>) -> (String, String, String) {
 /// True from the first time that all wanted pods were Ready, until the cluster is suspended. KubeRay does not count
 /// the pods, so a lone head can make it True there; ours must all be there.
 fn provisioned(scene: &Scene<'_>, suspension: Suspension) -> (&'static str, &'static str, &'static str) {
-    const WAITING: (&str, &str, &str) = ("False", "RayClusterPodsProvisioning", "Pods are being provisioned for the first time");
+    const WAITING: (&str, &str, &str) =
+        ("False", "RayClusterPodsProvisioning", "Pods are being provisioned for the first time");
     if suspension == Suspension::Suspended {
         return ("False", "RayClusterPodsProvisioning", "The cluster is suspended");
     }

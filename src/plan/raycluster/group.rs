@@ -28,12 +28,8 @@ pub(super) fn plan(scene: &Scene<'_>, group: &WorkerGroupSpec) -> Part {
     let mut part = Part::default();
     let hosts = group.hosts() as u32;
     let wanted = group.wanted_replicas() as usize;
-    let named: BTreeSet<&str> = group
-        .scale_strategy
-        .iter()
-        .flat_map(|s| s.workers_to_delete.iter().flatten())
-        .map(String::as_str)
-        .collect();
+    let named: BTreeSet<&str> =
+        group.scale_strategy.iter().flat_map(|s| s.workers_to_delete.iter().flatten()).map(String::as_str).collect();
 
     let mut members = Vec::new();
     let mut leaving: BTreeMap<Place, &PodView> = BTreeMap::new();
@@ -57,12 +53,13 @@ pub(super) fn plan(scene: &Scene<'_>, group: &WorkerGroupSpec) -> Part {
     }
     let mut slots = seat(members, hosts);
 
+    let there = slots.len();
     for slot in surplus(&slots, wanted, autoscaler_decides(scene)) {
         for member in slots.remove(&slot).into_iter().flat_map(BTreeMap::into_values) {
             let why = format!(
                 "group {} wants {wanted} of its {} replicas{}",
                 group.group_name,
-                slots.len() + 1,
+                there,
                 member.dead.map(|(why, _)| format!("; it was dead ({why})")).unwrap_or_default()
             );
             part.steps.push(scene.delete_pod(member.pod, "DeletedWorkerPod", why));
@@ -70,7 +67,8 @@ pub(super) fn plan(scene: &Scene<'_>, group: &WorkerGroupSpec) -> Part {
     }
 
     let before = slots.len();
-    let mut free = (0..).filter(|slot| !slots.contains_key(slot)).take(wanted.saturating_sub(before)).collect::<Vec<u32>>();
+    let mut free =
+        (0..).filter(|slot| !slots.contains_key(slot)).take(wanted.saturating_sub(before)).collect::<Vec<u32>>();
     free.extend(slots.keys());
     free.sort_unstable();
     let mut taken: BTreeSet<String> = scene.seen.pods.keys().cloned().collect();
@@ -106,7 +104,10 @@ pub(super) fn plan(scene: &Scene<'_>, group: &WorkerGroupSpec) -> Part {
                     }
                     (None, Some(gone)) => {
                         (identity.incarnation, identity.quick_failures) = pace::after(gone);
-                        format!("group {} wants {wanted} replicas and had {before}; {} stood there before", group.group_name, gone.pod.name)
+                        format!(
+                            "group {} wants {wanted} replicas and had {before}; {} stood there before",
+                            group.group_name, gone.pod.name
+                        )
                     }
                     (None, None) => format!("group {} wants {wanted} replicas and had {before}", group.group_name),
                 },
@@ -154,16 +155,18 @@ fn seat(members: Vec<Member<'_>>, hosts: u32) -> Slots<'_> {
     let mut homeless = Vec::new();
     for member in members {
         match member.pod.place() {
-            Some(place) if place.host < hosts && !slots.get(&place.slot).is_some_and(|s| s.contains_key(&place.host)) => {
+            Some(place)
+                if place.host < hosts && !slots.get(&place.slot).is_some_and(|s| s.contains_key(&place.host)) =>
+            {
                 slots.entry(place.slot).or_default().insert(place.host, member);
             }
             _ => homeless.push(member),
         }
     }
     for member in homeless {
-        let free = (0..).flat_map(|slot| (0..hosts).map(move |host| (slot, host))).find(|(slot, host)| {
-            !slots.get(slot).is_some_and(|s| s.contains_key(host))
-        });
+        let free = (0..)
+            .flat_map(|slot| (0..hosts).map(move |host| (slot, host)))
+            .find(|(slot, host)| !slots.get(slot).is_some_and(|s| s.contains_key(host)));
         if let Some((slot, host)) = free {
             slots.entry(slot).or_default().insert(host, member);
         }

@@ -47,7 +47,9 @@ pub(super) fn plan(scene: &Scene<'_>) -> Part {
         };
         let taken: BTreeSet<&str> = scene.seen.pods.keys().map(String::as_str).collect();
         let mut pod = build::head_pod(scene.cluster, identity, scene.config).pod;
-        while taken.contains(pod.metadata.name.as_deref().unwrap_or_default()) && !scene.config.deterministic_head_pod_name {
+        while taken.contains(pod.metadata.name.as_deref().unwrap_or_default())
+            && !scene.config.deterministic_head_pod_name
+        {
             identity.incarnation += 1;
             pod = build::head_pod(scene.cluster, identity, scene.config).pod;
         }

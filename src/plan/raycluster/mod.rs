@@ -3,9 +3,11 @@
 mod conditions;
 mod group;
 mod head;
+mod later;
 mod numbers;
 mod pace;
 mod ready;
+mod services;
 mod standing;
 mod status;
 mod suspend;
@@ -19,7 +21,7 @@ use crate::api::validation;
 use crate::observe::seen::{PodView, Seen};
 use crate::plan::build::address::{HeadAddress, head_port};
 use crate::plan::config::PlanConfig;
-use crate::plan::{Action, AskHead, Plan, Stage, Step, build};
+use crate::plan::{Action, AskHead, Plan, Stage, Step};
 
 /// What every part of the planner looks at.
 struct Scene<'a> {
@@ -108,7 +110,7 @@ pub fn plan(cluster: &RayCluster, seen: &Seen, now: Timestamp, config: &PlanConf
         if suspension.wants_no_pods() {
             part.add(suspend::remove_pods(&scene));
         } else {
-            part.add(services(&scene));
+            part.add(services::plan(&scene));
             part.add(head::plan(&scene));
             for group in cluster.spec.groups() {
                 part.add(group::plan(&scene, group));
@@ -129,30 +131,6 @@ pub fn plan(cluster: &RayCluster, seen: &Seen, now: Timestamp, config: &PlanConf
 
 fn is_ours(cluster: &RayCluster) -> bool {
     cluster.spec.managed_by.as_deref().is_none_or(|m| m.is_empty() || m == names::MANAGED_BY_US)
-}
-
-/// The head Service, and the one for people outside when it is asked for.
-fn services(scene: &Scene<'_>) -> Part {
-    let mut part = Part::default();
-    let head_wanted = scene.heads().next().is_none();
-    let wanted = std::iter::once(build::head_service(scene.cluster, scene.config))
-        .chain(build::head_external_service(scene.cluster, scene.config));
-    for service in wanted {
-        let name = service.metadata.name.clone().unwrap_or_default();
-        if scene.seen.services.contains_key(&name) {
-            continue;
-        }
-        part.steps.push(Step {
-            stage: Stage::Services,
-            reason: "CreatedService",
-            why: format!("Service {name} was missing"),
-            scope: name,
-            // A new cluster's first event tells of the head and its Service in one.
-            tell: !head_wanted,
-            action: Action::CreateService(Box::new(service)),
-        });
-    }
-    part
 }
 
 /// Which pods a head's answer is about: changes when one comes, goes, or restarts its Ray container.

@@ -38,11 +38,17 @@ impl Verdict {
 pub(super) fn judge(scene: &Scene<'_>, faults: &[Fault], suspension: &Suspension, steps: &[Step]) -> Verdict {
     if !faults.is_empty() {
         let all: Vec<String> = faults.iter().map(|f| format!("{}: {}", f.field, f.message)).collect();
-        return Verdict::no("InvalidSpec", format!("{}. Existing pods are left as they are until it is mended", all.join("; ")));
+        return Verdict::no(
+            "InvalidSpec",
+            format!("{}. Existing pods are left as they are until it is mended", all.join("; ")),
+        );
     }
     match suspension {
         Suspension::Suspended => {
-            return Verdict::no("Suspended", "The cluster is suspended; set spec.suspend to false to resume it".to_owned());
+            return Verdict::no(
+                "Suspended",
+                "The cluster is suspended; set spec.suspend to false to resume it".to_owned(),
+            );
         }
         Suspension::Suspending => {
             let message = format!("The cluster is being suspended; {} of its pods are still there", scene.pods.len());
@@ -71,17 +77,14 @@ fn refused(scene: &Scene<'_>, steps: &[Step]) -> Option<(&'static str, String)> 
         FailureKind::QuotaExceeded => ("QuotaExceeded", "raise the namespace's quota or ask for less"),
         FailureKind::AdmissionDenied => ("AdmissionDenied", "change the spec so that the policy admits it"),
         FailureKind::Invalid => ("InvalidSpec", "mend the part of the spec that is named"),
-        FailureKind::NamespaceTerminating => ("NamespaceTerminating", "nothing can be created in a namespace that is being deleted"),
+        FailureKind::NamespaceTerminating => {
+            ("NamespaceTerminating", "nothing can be created in a namespace that is being deleted")
+        }
         FailureKind::NameTaken => ("NameTaken", "remove or rename the object that holds the name"),
         FailureKind::Unavailable => ("APIServerUnavailable", "it is tried again by itself"),
     };
-    let message = format!(
-        "Failed to {} {} since {}: {}; {next}",
-        failure.verb,
-        failure.what,
-        at(failure.since),
-        failure.message
-    );
+    let message =
+        format!("Failed to {} {} since {}: {}; {next}", failure.verb, failure.what, at(failure.since), failure.message);
     Some((reason, message))
 }
 
@@ -114,7 +117,11 @@ fn workers(scene: &Scene<'_>) -> Verdict {
         return Verdict::no("ScalingUp", message);
     }
     if !leaving.is_empty() || (count.surplus > 0 && !autoscaled) {
-        let message = format!("{} workers wanted; {} more are still going away", count.wanted, leaving.len() + count.surplus as usize);
+        let message = format!(
+            "{} workers wanted; {} more are still going away",
+            count.wanted,
+            leaving.len() + count.surplus as usize
+        );
         let look_again = leaving.into_iter().min();
         return Verdict { look_again, ..Verdict::no("ScalingDown", message) };
     }
@@ -130,17 +137,24 @@ fn workers(scene: &Scene<'_>) -> Verdict {
     match joined(scene) {
         Joined::Yes => good,
         Joined::Unknown => {
-            let message = format!("All {} workers are ready; asking Ray whether they joined", count.wanted);
+            let message = "All pods are ready; asking Ray whether they joined".to_owned();
             let verdict = if scene.was_ready() { good } else { Verdict::no("ScalingUp", message) };
             Verdict { ask: true, not_before: None, ..verdict }
         }
         Joined::No { missing, since } => {
             let verdict = if scene.now.duration_since(since) < JOIN_GRACE {
-                if scene.was_ready() { good } else { Verdict::no("ScalingUp", "All pods are ready; Ray does not list all of them yet".to_owned()) }
+                if scene.was_ready() {
+                    good
+                } else {
+                    Verdict::no("ScalingUp", "All pods are ready; Ray does not list all of them yet".to_owned())
+                }
             } else {
-                Verdict::no("WorkersNotJoined", format!(
-                    "Pods are Ready but Ray's head does not list them as alive nodes: {missing}; look at the raylet's log in the pod (/tmp/ray/session_latest/logs/raylet.out)"
-                ))
+                Verdict::no(
+                    "WorkersNotJoined",
+                    format!(
+                        "Pods are Ready but Ray's head does not list them as alive nodes: {missing}; look at the raylet's log in the pod (/tmp/ray/session_latest/logs/raylet.out)"
+                    ),
+                )
             };
             Verdict { ask: true, not_before: ask_again(scene), ..verdict }
         }

@@ -9,7 +9,10 @@ use crate::observe::seen::{ContainerState, PodView};
 pub(super) enum Standing {
     Live,
     /// It will never serve again by itself.
-    Dead { why: String, at: Timestamp },
+    Dead {
+        why: String,
+        at: Timestamp,
+    },
     /// Somebody deleted it already.
     Leaving,
 }
@@ -38,7 +41,10 @@ pub(super) fn standing(pod: &PodView, now: Timestamp) -> Standing {
         }
         "Running" if pod.restart_policy == "Never" && end.is_some() => {
             let code = end.map_or(0, |e| e.exit_code);
-            Standing::Dead { why: format!("its Ray container ended with exit code {code} and restartPolicy is Never"), at }
+            Standing::Dead {
+                why: format!("its Ray container ended with exit code {code} and restartPolicy is Never"),
+                at,
+            }
         }
         _ => Standing::Live,
     }

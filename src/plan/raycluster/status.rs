@@ -9,7 +9,7 @@ use super::numbers::{self, Workers};
 use super::ready::{Verdict, standing_failures};
 use super::standing::{Standing, standing};
 use super::suspend::Suspension;
-use super::{Scene, conditions};
+use super::{Scene, conditions, later};
 use crate::api::raycluster::{HeadInfo, RayClusterStatus};
 use crate::observe::seen::{PodView, ServiceView};
 use crate::plan::build::address::HeadAddress;
@@ -156,7 +156,12 @@ fn notes(scene: &Scene<'_>, old: &RayClusterStatus, verdict: &Verdict) -> Vec<No
     let mut notes = Vec::new();
     match verdict.reason {
         "InvalidSpec" if before != Some(("InvalidSpec", verdict.message.as_str())) => {
-            notes.push(Note { warning: true, reason: "InvalidRayClusterSpec", action: "Validate", text: verdict.message.clone() });
+            notes.push(Note {
+                warning: true,
+                reason: "InvalidRayClusterSpec",
+                action: "Validate",
+                text: verdict.message.clone(),
+            });
         }
         "Unschedulable" | "ImagePull" | "CrashLoop" | "HeadUnreachable" | "WorkersNotJoined" if !said_before => {
             notes.push(Note { warning: true, reason: verdict.reason, action: "Wait", text: verdict.message.clone() });
@@ -170,6 +175,11 @@ fn notes(scene: &Scene<'_>, old: &RayClusterStatus, verdict: &Verdict) -> Vec<No
             action: "Create",
             text: remark.text(),
         }));
+    }
+    let unused = later::without_effect(scene.cluster);
+    if scene.old_condition("Ready").is_none() && !unused.is_empty() {
+        let text = format!("This release of ray-operator does not act on {} yet", unused.join(", "));
+        notes.push(Note { warning: true, reason: "NotSupportedYet", action: "Validate", text });
     }
     notes
 }

@@ -39,7 +39,8 @@ pub(super) fn image_pull(scene: &Scene<'_>) -> Symptom {
     for pod in in_order(scene) {
         for container in pod.init_containers.iter().chain(&pod.containers) {
             let ContainerState::Waiting { reason, message } = &container.state else { continue };
-            if matches!(reason.as_str(), "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName" | "ErrImageNeverPull") {
+            if matches!(reason.as_str(), "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName" | "ErrImageNeverPull")
+            {
                 let text = format!(
                     "Pod {} cannot pull the image of container {}: {}; check the image's name and the pull secrets",
                     pod.name,
@@ -61,7 +62,7 @@ pub(super) fn crash_loop(scene: &Scene<'_>) -> Symptom {
                 continue;
             }
             let text = format!(
-                "Pod {} died soon after its start, the {quick}th in a row in its place ({why}{}); the next one comes at {}",
+                "Pod {} died soon after its start, {quick} in a row in its place ({why}{}); the next one comes at {}",
                 pod.name,
                 pod.ray().map(last_words).unwrap_or_default(),
                 at(died + pace::delay(quick)),
@@ -95,7 +96,8 @@ fn crashed<'a>(container: &'a ContainerView, scene: &Scene<'_>) -> Option<&'a Te
         ContainerState::Terminated(end) if end.exit_code != 0 => Some(end),
         _ => container.last_end.as_ref(),
     }?;
-    let backing_off = matches!(&container.state, ContainerState::Waiting { reason, .. } if reason == "CrashLoopBackOff");
+    let backing_off =
+        matches!(&container.state, ContainerState::Waiting { reason, .. } if reason == "CrashLoopBackOff");
     let recent = end.finished.is_none_or(|t| scene.now.duration_since(t) < RECENT_END);
     (backing_off || (container.restarts > 0 && recent)).then_some(end)
 }

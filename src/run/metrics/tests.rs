@@ -16,7 +16,9 @@ fn lines(metrics: &Metrics, words: &[&str]) -> Vec<String> {
 #[test]
 fn names_types_labels_and_buckets() {
     let metrics = metrics();
-    metrics.watch_clusters(|| vec![ClusterSample { provisioned_seconds: Some(1.0), ..ClusterSample::default() }]).unwrap();
+    metrics
+        .watch_clusters(|| vec![ClusterSample { provisioned_seconds: Some(1.0), ..ClusterSample::default() }])
+        .unwrap();
     metrics.leading("ray-operator-leader", true);
     metrics.lease_read_while_leading("ray-operator-leader");
     metrics.requested("GET", "h", "200", 0.1);
@@ -54,7 +56,13 @@ fn a_pass_is_counted() {
     std::thread::sleep(Duration::from_millis(5));
     let words = ["controller_runtime_active_workers{controller=\"raycluster\"}"];
     assert_eq!(lines(&metrics, &words), [format!("{} 1", words[0])]);
-    let spent = lines(&metrics, &["workqueue_unfinished_work_seconds{controller=\"raycluster\"", "workqueue_longest_running_processor_seconds{controller=\"raycluster\""]);
+    let spent = lines(
+        &metrics,
+        &[
+            "workqueue_unfinished_work_seconds{controller=\"raycluster\"",
+            "workqueue_longest_running_processor_seconds{controller=\"raycluster\"",
+        ],
+    );
     assert!(spent.len() == 2 && spent.iter().all(|line| line.contains("} 0.0")), "{spent:?}");
     metrics.reconciled("raycluster", Outcome::Error, pass.seconds());
     metrics.retried("raycluster");
@@ -82,7 +90,11 @@ fn clusters_are_computed_when_asked_for() {
         provisioned: true,
         provisioned_seconds: Some(21.5),
     });
-    known.lock().unwrap().push(ClusterSample { name: "b".into(), owner_kind: "None".into(), ..ClusterSample::default() });
+    known.lock().unwrap().push(ClusterSample {
+        name: "b".into(),
+        owner_kind: "None".into(),
+        ..ClusterSample::default()
+    });
     insta::assert_snapshot!(lines(&metrics, &["kuberay_"]).join("\n"));
     known.lock().unwrap().clear();
     assert!(lines(&metrics, &["kuberay_"]).is_empty(), "no series outlives its object");

@@ -95,7 +95,8 @@ impl Bench {
 
     /// An operator that may do nothing beyond what was granted already.
     pub async fn operator_without_rights(&self, arguments: &[&str]) -> Operator {
-        let operator = Operator::start(self.server, &self.namespace, &self.user(), Arc::clone(&self.head), arguments).await;
+        let operator =
+            Operator::start(self.server, &self.namespace, &self.user(), Arc::clone(&self.head), arguments).await;
         let known = (operator.log.clone(), Arc::clone(operator.proxy()));
         self.operators.lock().expect("the operators").push(known);
         operator
@@ -120,8 +121,10 @@ impl Bench {
 
     /// Sets `replicas` of one group.
     pub async fn scale(&self, cluster: &str, group: usize, replicas: i32) {
-        let patch = json!([{"op": "replace", "path": format!("/spec/workerGroupSpecs/{group}/replicas"), "value": replicas}]);
-        let patch: kube::api::Patch<Value> = kube::api::Patch::Json(serde_json::from_value(patch).expect("a JSON patch"));
+        let patch =
+            json!([{"op": "replace", "path": format!("/spec/workerGroupSpecs/{group}/replicas"), "value": replicas}]);
+        let patch: kube::api::Patch<Value> =
+            kube::api::Patch::Json(serde_json::from_value(patch).expect("a JSON patch"));
         self.clusters().patch(cluster, &Default::default(), &patch).await.expect("to scale");
     }
 
@@ -129,7 +132,10 @@ impl Bench {
     pub async fn ready_cluster(&self, object: &Value, pods: usize) {
         self.apply(object).await;
         let name = object["metadata"]["name"].as_str().expect("a name").to_owned();
-        self.until(&format!("{name} is Ready with {pods} pods"), |now| now.is_ready(&name) && now.pods(&name).len() == pods).await;
+        self.until(&format!("{name} is Ready with {pods} pods"), |now| {
+            now.is_ready(&name) && now.pods(&name).len() == pods
+        })
+        .await;
     }
 
     /// Waits until the objects are as wanted.
@@ -161,7 +167,8 @@ impl Bench {
     }
 
     fn calls_since(&self, then: Instant) -> Vec<call::Call> {
-        let operators: Vec<Arc<Proxy>> = self.operators.lock().expect("the operators").iter().map(|(_, p)| Arc::clone(p)).collect();
+        let operators: Vec<Arc<Proxy>> =
+            self.operators.lock().expect("the operators").iter().map(|(_, p)| Arc::clone(p)).collect();
         operators.iter().flat_map(|p| p.since(then)).collect()
     }
 
@@ -178,11 +185,19 @@ impl Bench {
         let mut out = String::new();
         let now = self.record.now();
         for cluster in now.all("RayCluster") {
-            let _ = writeln!(out, "RayCluster {} spec generation {} status {}", cluster["metadata"]["name"], cluster["metadata"]["generation"], cluster["status"]);
+            let _ = writeln!(
+                out,
+                "RayCluster {} spec generation {} status {}",
+                cluster["metadata"]["name"], cluster["metadata"]["generation"], cluster["status"]
+            );
         }
         for pod in now.all("Pod") {
             let meta = &pod["metadata"];
-            let _ = writeln!(out, "Pod {} {} phase {} deleted {}", meta["name"], meta["uid"], pod["status"]["phase"], meta["deletionTimestamp"]);
+            let _ = writeln!(
+                out,
+                "Pod {} {} phase {} deleted {}",
+                meta["name"], meta["uid"], pod["status"]["phase"], meta["deletionTimestamp"]
+            );
         }
         for event in now.all("Event") {
             let _ = writeln!(out, "Event {} {}", event["reason"], event["note"]);

@@ -174,7 +174,8 @@ impl Proxy {
         let answer = if call.resource == "services/proxy" {
             self.head.answer(&call.name).await
         } else {
-            let mut forwarded = Request::builder().method(parts.method).uri(parts.uri).header("impersonate-user", &self.user);
+            let mut forwarded =
+                Request::builder().method(parts.method).uri(parts.uri).header("impersonate-user", &self.user);
             for name in [ACCEPT, CONTENT_TYPE] {
                 if let Some(value) = parts.headers.get(&name) {
                     forwarded = forwarded.header(name, value);

@@ -170,9 +170,9 @@ impl Now {
 
     /// `Ready` of the spec as it is now.
     pub fn is_ready(&self, cluster: &str) -> bool {
-        let observed = self.get("RayCluster", cluster).is_some_and(|c| {
-            c.pointer("/status/observedGeneration") == c.pointer("/metadata/generation")
-        });
+        let observed = self
+            .get("RayCluster", cluster)
+            .is_some_and(|c| c.pointer("/status/observedGeneration") == c.pointer("/metadata/generation"));
         observed && self.condition(cluster, "Ready").status == "True"
     }
 

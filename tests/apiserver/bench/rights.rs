@@ -13,10 +13,14 @@ pub const LEASE_ROLE: &str = "ray-operator-lease";
 
 pub async fn define(client: &Client) {
     for (name, rules) in [(ROLE, rules()), (LEASE_ROLE, lease_rules())] {
-        objects::apply(client, "", &json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-            "metadata": {"name": name}, "rules": rules,
-        }))
+        objects::apply(
+            client,
+            "",
+            &json!({
+                "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+                "metadata": {"name": name}, "rules": rules,
+            }),
+        )
         .await;
     }
 }
@@ -64,7 +68,9 @@ fn template(name: &str) -> String {
 fn parse(rules: &str) -> Value {
     let mut lines = rules.lines().skip(1).peekable();
     let indent = lines.peek().map_or(0, |line| line.len() - line.trim_start().len());
-    let plain: Vec<&str> =
-        lines.filter(|line| !line.trim_start().starts_with("{{")).map(|line| line.get(indent..).unwrap_or_default()).collect();
+    let plain: Vec<&str> = lines
+        .filter(|line| !line.trim_start().starts_with("{{"))
+        .map(|line| line.get(indent..).unwrap_or_default())
+        .collect();
     serde_saphyr::from_str(&plain.join("\n")).expect("rules without template language")
 }

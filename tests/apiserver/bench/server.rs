@@ -184,7 +184,13 @@ async fn ready(client: &Client, process: &mut Child) -> bool {
     false
 }
 
-fn start_garbage_collector(guardian: &Mutex<ChildStdin>, dir: &Path, localkube: &Path, port: u16, token: &str) -> Child {
+fn start_garbage_collector(
+    guardian: &Mutex<ChildStdin>,
+    dir: &Path,
+    localkube: &Path,
+    port: u16,
+    token: &str,
+) -> Child {
     let config = dir.join("controllers.kubeconfig");
     fs::write(&config, kubeconfig(&format!("https://127.0.0.1:{port}"), Some(token), "default")).expect("a kubeconfig");
     let mut controllers = Command::new(localkube);

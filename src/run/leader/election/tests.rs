@@ -186,7 +186,8 @@ fn race(seed: u64, timings: Timings, calm: u64, end: u64) -> (usize, Option<u64>
                     Call::Read => {
                         let back = if faults && dice.chance(10) { dice.roll(20_000) } else { 0 };
                         let then = now.saturating_sub(back);
-                        let state = history.iter().rev().find(|(at, _)| *at <= then).and_then(|(_, state)| state.clone());
+                        let state =
+                            history.iter().rev().find(|(at, _)| *at <= then).and_then(|(_, state)| state.clone());
                         let lost = faults && dice.chance(10);
                         flight.read = Some(if lost { Err(()) } else { Ok(state.map(|(r, v)| (r, v.to_string()))) });
                     }
@@ -315,5 +316,8 @@ fn the_race_finds_wrong_timings() {
 fn the_order_of_times_is_safe() {
     let t = Timings::default();
     assert!(t.retry < t.renew && t.renew + t.request < t.deadline && t.deadline < t.lease);
-    assert_eq!(BTreeMap::from([(t.lease, 15), (t.deadline, 10), (t.retry, 2)]).into_values().collect::<Vec<_>>(), [2, 10, 15]);
+    assert_eq!(
+        BTreeMap::from([(t.lease, 15), (t.deadline, 10), (t.retry, 2)]).into_values().collect::<Vec<_>>(),
+        [2, 10, 15]
+    );
 }

@@ -165,7 +165,15 @@ fn yaml_in(folder: &str) -> Vec<(String, String)> {
 #[test]
 fn what_admission_refuses_is_refused_here_in_the_same_words() {
     // Where the API server speaks for itself, or where only a change is wrong.
-    let not_ours = ["in body", "supported values", "Required value", "Too long", "not declared", "duplicate entries", "cannot change"];
+    let not_ours = [
+        "in body",
+        "supported values",
+        "Required value",
+        "Too long",
+        "not declared",
+        "duplicate entries",
+        "cannot change",
+    ];
     let mut compared = 0;
     for (path, text) in yaml_in("admission/refused") {
         let wanted = text.lines().next().unwrap().strip_prefix("# refused: ").unwrap();

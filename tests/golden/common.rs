@@ -69,7 +69,7 @@ pub fn args(pod: &Value) -> &Value {
 
 pub fn snapshot(name: &str, given: &str, made: &Value) {
     let given: Value = serde_saphyr::from_str(given).unwrap();
-    insta::with_settings!({ info => &given, omit_expression => true, prepend_module_to_snapshot => false, snapshot_path => "../golden" }, {
+    insta::with_settings!({ info => &given, omit_expression => true, prepend_module_to_snapshot => false, snapshot_path => "snapshots" }, {
         insta::assert_yaml_snapshot!(name, made);
     });
 }

@@ -1,8 +1,6 @@
 //! Names, metadata, environment, probes and volumes of pods.
 
-mod golden_common;
-
-use golden_common::{MINIMAL, cluster, config, env, first_worker, head, head_with, ray, snapshot, value, worker};
+use crate::common::{MINIMAL, cluster, config, env, first_worker, head, head_with, ray, snapshot, value, worker};
 use ray_operator::plan::build::{self, Identity, head_external_service, head_service};
 use ray_operator::plan::config::PlanConfig;
 use serde_json::{Value, json};

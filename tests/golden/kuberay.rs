@@ -14,6 +14,8 @@ const HEAD: &[&str] = &[
     "metadata.annotations.ray.io/upgrade-strategy-recreate-hash: * -> *",
     "spec.containers.ray.env.RAY_USAGE_STATS_EXTRA_TAGS.value: \"kuberay_version=v1.7.0;kuberay_crd=RayCluster\" -> \
      \"kuberay_version=ray-operator/0.1.0;kuberay_crd=RayCluster\"",
+    // A container that ended leaves its last lines in its status, for `Ready` to quote.
+    "spec.containers.ray.terminationMessagePolicy: none -> set",
     // No question takes longer than the probe that asks it.
     "spec.containers.ray.livenessProbe.exec.command.2: \"wget … | grep success && wget --tries 1 -T 10 …\" -> \
      \"wget … | grep success && wget --tries 1 -T 5 …\"",
@@ -23,6 +25,7 @@ const HEAD: &[&str] = &[
 
 /// On every worker.
 const WORKER: &[&str] = &[
+    "spec.containers.ray.terminationMessagePolicy: none -> set",
     // Scripts of users find the head by this name, in every container.
     "spec.containers.ray.env.RAY_HEAD_ADDRESS: none -> set",
     "spec.initContainers.wait-gcs-ready.env.RAY_ADDRESS: none -> set",
@@ -51,18 +54,18 @@ const SLICES: &[&str] = &["metadata.labels.ray.io/worker-group-replica-name: * -
 
 #[test]
 fn plain() {
-    compare(include_str!("fixtures/kuberay-1.7/plain.yaml"), HEAD, WORKER);
+    compare(include_str!("../fixtures/kuberay-1.7/plain.yaml"), HEAD, WORKER);
 }
 
 #[test]
 fn scaled() {
-    compare(include_str!("fixtures/kuberay-1.7/scaled.yaml"), &[HEAD, AUTOSCALER].concat(), WORKER);
+    compare(include_str!("../fixtures/kuberay-1.7/scaled.yaml"), &[HEAD, AUTOSCALER].concat(), WORKER);
 }
 
 #[test]
 fn slices() {
     let worker = [WORKER, WORKER_LOGIN, SLICES].concat();
-    compare(include_str!("fixtures/kuberay-1.7/slices.yaml"), &[HEAD, HEAD_LOGIN].concat(), &worker);
+    compare(include_str!("../fixtures/kuberay-1.7/slices.yaml"), &[HEAD, HEAD_LOGIN].concat(), &worker);
 }
 
 fn compare(fixture: &str, head: &[&str], worker: &[&str]) {

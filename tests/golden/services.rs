@@ -1,8 +1,6 @@
 //! Through which Services and addresses the head is reached.
 
-mod golden_common;
-
-use golden_common::{MINIMAL, cluster, config, env, first_worker, head, ray, snapshot};
+use crate::common::{MINIMAL, cluster, config, env, first_worker, head, ray, snapshot};
 use ray_operator::plan::build::{head_external_service, head_service};
 use ray_operator::plan::config::PlanConfig;
 use serde_json::{Value, json};

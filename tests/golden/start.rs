@@ -1,8 +1,6 @@
 //! What the Ray container runs, and with which parameters.
 
-mod golden_common;
-
-use golden_common::{args, cluster, config, env, first_worker, head, head_with, ray, snapshot, value};
+use crate::common::{args, cluster, config, env, first_worker, head, head_with, ray, snapshot, value};
 use ray_operator::plan::build::{self, Identity, head_service};
 use ray_operator::plan::config::PlanConfig;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! `crds/` holds what the code generates, and that is what an API server takes. `UPDATE_CRDS=1 cargo test --test crds`
+//! `crds/` holds what the code generates, and that is what an API server takes. `UPDATE_CRDS=1 cargo test --test api`
 //! writes the files anew.
 
 use std::path::Path;
@@ -15,7 +15,7 @@ fn committed_files_are_what_the_code_generates() {
             std::fs::write(&path, &text).unwrap();
         }
         let committed = std::fs::read_to_string(&path).unwrap_or_default();
-        assert!(committed == text, "crds/{name} differs from the code: run UPDATE_CRDS=1 cargo test --test crds");
+        assert!(committed == text, "crds/{name} differs from the code: run UPDATE_CRDS=1 cargo test --test api");
     }
 }
 
@@ -75,12 +75,19 @@ fn check(schema: &Value, at: &str) {
         assert!(rule["message"].as_str().unwrap().lines().count() == 1, "{at}: {rule}");
     }
     for key in fields.get("required").and_then(Value::as_array).into_iter().flatten() {
-        assert!(schema["properties"].get(key.as_str().unwrap()).is_some(), "{at} requires {key}, which it does not have");
+        assert!(
+            schema["properties"].get(key.as_str().unwrap()).is_some(),
+            "{at} requires {key}, which it does not have"
+        );
     }
     if kind == "array" {
         let items = &schema["items"];
         check(items, &format!("{at}[]"));
-        assert_eq!(schema["x-kubernetes-list-type"] == "map", fields.contains_key("x-kubernetes-list-map-keys"), "{at}");
+        assert_eq!(
+            schema["x-kubernetes-list-type"] == "map",
+            fields.contains_key("x-kubernetes-list-map-keys"),
+            "{at}"
+        );
         for key in fields.get("x-kubernetes-list-map-keys").and_then(Value::as_array).into_iter().flatten() {
             let required = items["required"].as_array().is_some_and(|r| r.contains(key));
             let defaulted = !items["properties"][key.as_str().unwrap()]["default"].is_null();

@@ -1,0 +1,27 @@
+//! Fields that are stored but not acted on yet. Their user is told once instead of waiting for nothing.
+
+use crate::api::RayCluster;
+
+/// Paths in the spec (or annotations) that this release has no effect for.
+pub(super) fn without_effect(cluster: &RayCluster) -> Vec<&'static str> {
+    let spec = &cluster.spec;
+    let annotated = |key: &str| cluster.metadata.annotations.as_ref().is_some_and(|a| a.contains_key(key));
+    [
+        ("spec.enableInTreeAutoscaling", spec.enable_in_tree_autoscaling == Some(true)),
+        ("spec.gcsFaultToleranceOptions", spec.gcs_fault_tolerance_options.is_some()),
+        ("annotation ray.io/ft-enabled", annotated("ray.io/ft-enabled")),
+        ("spec.authOptions", spec.auth_options.as_ref().is_some_and(|a| a.mode.as_deref() != Some("disabled"))),
+        ("spec.networkPolicy", spec.network_policy.is_some()),
+        ("spec.tlsOptions", spec.tls_options.as_ref().is_some_and(|t| t.enabled == Some(true))),
+        ("spec.historyServerOptions", spec.history_server_options.is_some()),
+        ("spec.headGroupSpec.enableIngress", spec.head_group_spec.enable_ingress == Some(true)),
+        ("annotation ray.io/enable-serve-service", annotated("ray.io/enable-serve-service")),
+        (
+            "spec.upgradeStrategy",
+            spec.upgrade_strategy.as_ref().is_some_and(|u| u.type_.as_deref().is_some_and(|t| t != "None")),
+        ),
+    ]
+    .into_iter()
+    .filter_map(|(path, used)| used.then_some(path))
+    .collect()
+}

@@ -1,0 +1,67 @@
+//! The head Service, and the one for people outside when it is asked for.
+
+use k8s_openapi::api::core::v1::Service;
+
+use super::{Part, Scene};
+use crate::api::names::{annotations, head_external_service_name};
+use crate::observe::seen::ServiceView;
+use crate::plan::{Action, Stage, Step, build};
+
+pub(super) fn plan(scene: &Scene<'_>) -> Part {
+    let mut part = Part::default();
+    let external = build::head_external_service(scene.cluster, scene.config);
+    let unwanted = if external.is_none() { head_external_service_name(scene.name()) } else { String::new() };
+    for service in std::iter::once(build::head_service(scene.cluster, scene.config)).chain(external) {
+        let name = service.metadata.name.clone().unwrap_or_default();
+        match scene.seen.services.get(&name) {
+            None => part.steps.push(Step {
+                stage: Stage::Services,
+                reason: "CreatedService",
+                why: format!("Service {name} was missing"),
+                scope: name,
+                // A new cluster's first event tells of the head and its Service in one.
+                tell: scene.heads().next().is_some(),
+                action: Action::CreateService(Box::new(service)),
+            }),
+            Some(there) if !there.deleting && differs(there, &service) => part.steps.push(Step {
+                stage: Stage::Services,
+                reason: "UpdatedService",
+                why: "what the RayCluster says about it changed".to_owned(),
+                scope: name,
+                tell: true,
+                action: Action::PatchService(Box::new(patchable(service))),
+            }),
+            Some(_) => {}
+        }
+    }
+    if let Some(there) = scene.seen.services.get(&unwanted).filter(|s| !s.deleting) {
+        part.steps.push(Step {
+            stage: Stage::Services,
+            reason: "DeletedService",
+            why: "serviceType no longer asks for it".to_owned(),
+            scope: unwanted,
+            tell: true,
+            action: Action::DeleteService {
+                namespace: there.namespace.clone(),
+                name: there.name.clone(),
+                uid: there.uid.clone(),
+            },
+        });
+    }
+    part
+}
+
+/// Whether what we would make today differs from what we made. A Service that KubeRay made bears no hash of ours and is
+/// left as it is: its cluster runs on it.
+fn differs(there: &ServiceView, wanted: &Service) -> bool {
+    let hash = wanted.metadata.annotations.as_ref().and_then(|a| a.get(annotations::APPLIED_HASH));
+    there.annotations.get(annotations::APPLIED_HASH).is_some_and(|made_as| Some(made_as) != hash)
+}
+
+/// Without what cannot change on a living Service: whether it has an address.
+fn patchable(mut service: Service) -> Service {
+    if let Some(spec) = &mut service.spec {
+        spec.cluster_ip = None;
+    }
+    service
+}

@@ -1,0 +1,5 @@
+//! What users write: CRDs, types, validation.
+
+mod crds;
+mod types;
+mod validation;

@@ -1,0 +1,8 @@
+//! What is made of a RayCluster, as snapshots that read as documentation, and beside KubeRay's own objects.
+
+mod common;
+mod kuberay;
+mod plans;
+mod pods;
+mod services;
+mod start;
