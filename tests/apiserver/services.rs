@@ -9,7 +9,10 @@ const INSIDE: &str = "one-head-svc";
 const OUTSIDE: &str = "one-head-external";
 
 fn endpoint(now: &Now, port: &str) -> String {
-    now.get("RayCluster", "one").map(|c| c["status"]["endpoints"][port].clone()).and_then(|e| e.as_str().map(str::to_owned)).unwrap_or_default()
+    now.get("RayCluster", "one")
+        .map(|c| c["status"]["endpoints"][port].clone())
+        .and_then(|e| e.as_str().map(str::to_owned))
+        .unwrap_or_default()
 }
 
 fn uid(now: &Now, service: &str) -> Value {
