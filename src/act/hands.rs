@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::refusal::Refusal;
-use crate::observe::index::{Child, Index, Owner};
+use crate::observe::index::{Child, FOR_EVER, Index, Owner};
 use crate::observe::seen::{Failure, FailureKind, PodView, ServiceView};
 use crate::observe::wire::{PodWire, ServiceWire};
 use crate::plan::{Action, Stage, Step};
@@ -51,39 +51,28 @@ pub struct Done {
 }
 
 impl Hands {
-    /// Carries out the steps in order of their stages. A failed step ends its stage and all later ones, but not what
-    /// stands beside it in another scope. Steps that failed lately wait for their time.
+    /// Carries out the steps in order of their stages, [`STEPS_PER_PASS`] at most. A failed step ends its scope for this
+    /// pass; without the head Service nothing that follows makes sense. Steps that failed lately wait for their time.
     pub async fn carry_out(&self, owner: &Owner, steps: Vec<Step>, now: Timestamp) -> Done {
-        let held = self.index.seen(&owner.uid).failures;
-        let mut done = Done { more: steps.len() > STEPS_PER_PASS, ..Done::default() };
-        let mut stopped: Vec<(Stage, &'static str, String)> = Vec::new();
-        let mut queue: Vec<Step> = steps.into_iter().take(STEPS_PER_PASS).collect();
-        queue.sort_by_key(|s| s.stage);
-        while !queue.is_empty() {
-            let stage = queue[0].stage;
-            let rest = queue.split_off(queue.partition_point(|s| s.stage == stage));
+        let Sorted { mut ready, mut stopped } = sort_out(steps, &self.index.failures(&owner.uid), now);
+        let mut done = Done { more: ready.len() > STEPS_PER_PASS, ..Done::default() };
+        ready.truncate(STEPS_PER_PASS);
+        while !ready.is_empty() {
+            let stage = ready[0].stage;
+            let later = ready.split_off(ready.partition_point(|s| s.stage == stage));
+            let (blocked, mut current): (Vec<_>, Vec<_>) =
+                std::mem::replace(&mut ready, later).into_iter().partition(|s| is_blocked(s, &stopped));
+            stopped.extend(blocked.into_iter().map(Stopped::from));
             let mut width = 1;
-            let mut ready: Vec<Step> = Vec::new();
-            for step in std::mem::replace(&mut queue, rest) {
-                let waits = held.iter().any(|f| f.step == step.reason && f.scope == step.scope && f.retry_at > now);
-                let blocked = stopped
-                    .iter()
-                    .any(|(at, _, scope)| *at < stage && (*at == Stage::Services || *scope == step.scope));
-                if waits || blocked {
-                    stopped.push((stage, step.reason, step.scope));
-                } else {
-                    ready.push(step);
-                }
-            }
-            while !ready.is_empty() {
-                let batch: Vec<Step> = ready.drain(..width.min(ready.len())).collect();
+            while !current.is_empty() {
+                let batch: Vec<Step> = current.drain(..width.min(current.len())).collect();
                 let outcomes = join_all(batch.into_iter().map(|step| self.one(owner, step, now))).await;
                 for (step, outcome) in outcomes {
                     match outcome {
                         Ok(()) => done.done.push(step),
                         Err((failure, news)) => {
-                            ready.retain(|s| s.scope != step.scope);
-                            stopped.push((stage, step.reason, step.scope));
+                            current.retain(|s| s.scope != step.scope);
+                            stopped.push(Stopped::from(step));
                             if news && !done.news.iter().any(|f| f.step == failure.step && f.scope == failure.scope) {
                                 done.news.push(failure);
                             }
@@ -93,7 +82,7 @@ impl Hands {
                 width = (width * 2).min(WIDEST);
             }
         }
-        done.stopped = stopped.into_iter().map(|(_, reason, scope)| (reason, scope)).collect();
+        done.stopped = stopped.into_iter().map(|s| (s.reason, s.scope)).collect();
         done
     }
 
@@ -204,17 +193,17 @@ impl Hands {
                 Ok(())
             }
             Ok(Deleted::Gone(_)) => {
-                self.index.remove::<V>(namespace, name, uid, Timestamp::now());
+                self.index.remove::<V>(namespace, name, uid, FOR_EVER, Timestamp::now());
                 Ok(())
             }
             Err(kube::Error::Api(status)) if status.is_not_found() => {
-                self.index.remove::<V>(namespace, name, uid, Timestamp::now());
+                self.index.remove::<V>(namespace, name, uid, FOR_EVER, Timestamp::now());
                 Ok(())
             }
             Err(kube::Error::Api(status))
                 if status.is_conflict() && !self.is_there::<W, V>(plural, namespace, name, uid).await? =>
             {
-                self.index.remove::<V>(namespace, name, uid, Timestamp::now());
+                self.index.remove::<V>(namespace, name, uid, FOR_EVER, Timestamp::now());
                 Ok(())
             }
             Err(error) => Err(error.into()),
@@ -242,6 +231,49 @@ impl Hands {
         let client = self.client.clone();
         async move { client.request::<T>(request.map_err(kube::Error::BuildRequest)?).await }
     }
+}
+
+/// A step that is not carried out now.
+struct Stopped {
+    stage: Stage,
+    reason: &'static str,
+    scope: String,
+}
+
+impl From<Step> for Stopped {
+    fn from(step: Step) -> Self {
+        Stopped { stage: step.stage, reason: step.reason, scope: step.scope }
+    }
+}
+
+struct Sorted {
+    ready: Vec<Step>,
+    stopped: Vec<Stopped>,
+}
+
+/// Sorts steps by stage and puts aside what failed lately and what such a failure holds up.
+fn sort_out(mut steps: Vec<Step>, failures: &[Failure], now: Timestamp) -> Sorted {
+    steps.sort_by_key(|s| s.stage);
+    let mut sorted = Sorted { ready: Vec::new(), stopped: Vec::new() };
+    for step in steps {
+        let waits = failures.iter().any(|f| f.step == step.reason && f.scope == step.scope && f.retry_at > now);
+        if waits || is_blocked(&step, &sorted.stopped) {
+            sorted.stopped.push(Stopped::from(step));
+        } else {
+            sorted.ready.push(step);
+        }
+    }
+    sorted
+}
+
+/// Whether any of the steps could be carried out now.
+pub fn any_ready(steps: Vec<Step>, failures: &[Failure], now: Timestamp) -> bool {
+    !sort_out(steps, failures, now).ready.is_empty()
+}
+
+/// Whether an earlier stage stopped what this step builds on: its own scope, or the head Service.
+fn is_blocked(step: &Step, stopped: &[Stopped]) -> bool {
+    stopped.iter().any(|s| s.stage < step.stage && (s.stage == Stage::Services || s.scope == step.scope))
 }
 
 /// The answer to a delete: the object when it takes time, a bare Status when it was gone at once.

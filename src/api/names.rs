@@ -54,7 +54,7 @@ const SUFFIX_LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 /// or `worker`. The first 50 bytes of the prefix are kept, lower-cased (KubeRay's rule).
 pub fn pod_name(prefix: &str, role: &str, uid: &str, group: &str, slot: u32, host: u32, incarnation: u32) -> String {
     let suffix = hash_suffix(&format!("{uid}/{group}/{slot}/{host}/{incarnation}"));
-    format!("{}-{role}-{suffix}", first_bytes(&prefix.to_lowercase(), 50))
+    format!("{}-{role}-{suffix}", first_bytes(&prefix.to_lowercase(), 50).trim_end_matches('.'))
 }
 
 /// The head pod's name when the settings ask for one without a suffix (KubeRay's rule).

@@ -1,7 +1,7 @@
 //! Children by owner, kept current by the watches and by the answers to our own writes, so that a pass never decides
 //! on less than this process has done already.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -9,7 +9,7 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use super::seen::{Departed, Failure, HeadFacts, PodView, Seen, ServiceView};
 
-/// How long a deleted uid is remembered, so that a late answer to a create cannot bring it back.
+/// How long a uid that went is remembered, so that a late answer to a write cannot bring it back.
 const TOMBSTONE: SignedDuration = SignedDuration::from_mins(2);
 /// How long a place remembers who stood there.
 const MEMORY: SignedDuration = SignedDuration::from_mins(15);
@@ -84,7 +84,30 @@ pub struct Inner {
     pods: Family<PodView>,
     services: Family<ServiceView>,
     memory: HashMap<String, Memory>,
-    tombstones: HashMap<String, Timestamp>,
+    tombstones: HashMap<String, Tombstone>,
+    /// When each tombstone was set, oldest first.
+    buried: VecDeque<(Timestamp, String)>,
+}
+
+/// The version in which a child went from our sight. An older view of it is late news; that version itself or a newer
+/// one is not: a child can lose the label that a watch selects by, and live on.
+#[derive(Clone, Copy, Debug)]
+struct Tombstone {
+    version: u64,
+}
+
+/// The version of a child that is gone for certain: the API server said so.
+pub const FOR_EVER: u64 = u64::MAX;
+
+/// What a complete list showed.
+#[derive(Debug, Default)]
+pub struct Listed {
+    /// Namespace and name of each.
+    pub keys: HashSet<(String, String)>,
+    /// The newest version among them: the list is no older.
+    pub newest: u64,
+    /// Uids that were known when the list began.
+    pub known: HashSet<String>,
 }
 
 /// Who is to be looked at again: namespace, name and uid of an owner.
@@ -106,33 +129,42 @@ impl Index {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes in a child from a watch or from the answer to a write. Says whose it is if anything that matters changed;
-    /// an older version than the one held, or one of a child known to be gone, changes nothing.
-    pub fn apply<V: Child>(&self, view: V) -> Option<Owner> {
+    /// Takes in a child from a watch or from the answer to a write. Says whose it is, and was, if anything that matters
+    /// changed; an older version than the one held, or than the one in which it went, changes nothing.
+    pub fn apply<V: Child>(&self, view: V) -> Vec<Owner> {
         let mut inner = self.lock();
-        if inner.tombstones.contains_key(view.uid()) {
-            return None;
+        if inner.tombstones.get(view.uid()).is_some_and(|t| view.resource_version() < t.version) {
+            return Vec::new();
         }
         let family = V::family(&mut inner);
-        let known = family.find(view.namespace(), view.name());
-        if known.is_some_and(|k| k.uid() == view.uid() && k.resource_version() > view.resource_version()) {
-            return None;
+        let known = family.find(view.namespace(), view.name()).cloned();
+        if known.as_ref().is_some_and(|k| k.uid() == view.uid() && k.resource_version() > view.resource_version()) {
+            return Vec::new();
         }
-        let news = known.is_none_or(|k| !k.same(&view));
         if view.owner_uid().is_empty() {
             let key = (view.namespace().to_owned(), view.name().to_owned());
-            return family.take(&key).map(|gone| owner_of(&*gone));
+            return family.take(&key).map(|gone| owner_of(&*gone)).into_iter().collect();
         }
-        let owner = owner_of(&view);
+        let news = known.as_ref().is_none_or(|k| !k.same(&view));
+        let mut owners: Vec<Owner> = Vec::new();
+        owners.extend(known.filter(|k| k.owner_uid() != view.owner_uid()).map(|k| owner_of(&*k)));
+        owners.extend(news.then(|| owner_of(&view)));
         family.insert(Arc::new(view));
-        news.then_some(owner)
+        owners
     }
 
-    /// Takes out a child that is gone. `uid` guards against a successor of the same name.
-    pub fn remove<V: Child>(&self, namespace: &str, name: &str, uid: &str, now: Timestamp) -> Option<Owner> {
+    /// Takes out a child that went in `version` ([`FOR_EVER`] when the API server said that it is gone). `uid` guards
+    /// against a successor of the same name.
+    pub fn remove<V: Child>(
+        &self,
+        namespace: &str,
+        name: &str,
+        uid: &str,
+        version: u64,
+        now: Timestamp,
+    ) -> Option<Owner> {
         let mut inner = self.lock();
-        inner.tombstones.retain(|_, at| now.duration_since(*at) < TOMBSTONE);
-        inner.tombstones.insert(uid.to_owned(), now);
+        inner.bury(uid, version, now);
         let family = V::family(&mut inner);
         if family.find(namespace, name).is_none_or(|v| v.uid() != uid) {
             return None;
@@ -142,23 +174,29 @@ impl Index {
         Some(owner_of(&*gone))
     }
 
-    /// Takes out the children of a scope (a namespace, or all) that a complete list did not show.
-    pub fn retain<V: Child>(
-        &self,
-        scope: Option<&str>,
-        listed: &HashSet<(String, String)>,
-        now: Timestamp,
-    ) -> Vec<Owner> {
+    /// Uids of all known children of a scope (a namespace, or all).
+    pub fn known<V: Child>(&self, scope: Option<&str>) -> HashSet<String> {
+        let mut inner = self.lock();
+        let all = V::family(&mut inner).by_owner.values().flat_map(BTreeMap::values);
+        all.filter(|v| scope.is_none_or(|s| s == v.namespace())).map(|v| v.uid().to_owned()).collect()
+    }
+
+    /// Takes out the children of a scope that a complete list did not show. A child that came to be known while the list
+    /// was read, by the answer to our own create, is younger than the list and stays.
+    pub fn retain<V: Child>(&self, scope: Option<&str>, listed: &Listed, now: Timestamp) -> Vec<Owner> {
         let absent: Vec<(String, String, String)> = {
             let mut inner = self.lock();
-            let family = V::family(&mut inner);
-            let all = family.by_owner.values().flat_map(BTreeMap::values);
+            let all = V::family(&mut inner).by_owner.values().flat_map(BTreeMap::values);
             all.filter(|v| scope.is_none_or(|s| s == v.namespace()))
-                .filter(|v| !listed.contains(&(v.namespace().to_owned(), v.name().to_owned())))
+                .filter(|v| !listed.keys.contains(&(v.namespace().to_owned(), v.name().to_owned())))
+                .filter(|v| listed.known.contains(v.uid()) || v.resource_version() <= listed.newest)
                 .map(|v| (v.namespace().to_owned(), v.name().to_owned(), v.uid().to_owned()))
                 .collect()
         };
-        absent.iter().filter_map(|(namespace, name, uid)| self.remove::<V>(namespace, name, uid, now)).collect()
+        let gone = |(namespace, name, uid): &(String, String, String)| {
+            self.remove::<V>(namespace, name, uid, listed.newest, now)
+        };
+        absent.iter().filter_map(gone).collect()
     }
 
     /// All that a planner may know about an owner's surroundings.
@@ -188,9 +226,9 @@ impl Index {
         failure.retry_at = now + delay(1);
         let Some(memory) = inner.memory.get_mut(owner_uid) else { return (failure, true) };
         let list = &mut memory.failures;
-        let known = list.iter().position(|f| f.step == failure.step && f.scope == failure.scope);
+        let known = list.iter_mut().find(|f| f.step == failure.step && f.scope == failure.scope);
         let mut news = true;
-        if let Some(known) = known.map(|at| list.remove(at)) {
+        if let Some(known) = known {
             failure.since = known.since;
             (failure.times, failure.retry_at) = if known.retry_at > now {
                 (known.times, known.retry_at)
@@ -198,8 +236,10 @@ impl Index {
                 (known.times.saturating_add(1), now + delay(known.times.saturating_add(1)))
             };
             news = known.kind != failure.kind;
+            *known = failure.clone();
+        } else {
+            list.push(failure.clone());
         }
-        list.push(failure.clone());
         (failure, news)
     }
 
@@ -208,6 +248,16 @@ impl Index {
         if let Some(memory) = self.lock().memory.get_mut(owner_uid) {
             memory.failures.retain(still);
         }
+    }
+
+    /// Failures that stand, oldest first.
+    pub fn failures(&self, owner_uid: &str) -> Vec<Failure> {
+        self.lock().memory.get(owner_uid).map(|m| m.failures.clone()).unwrap_or_default()
+    }
+
+    /// What the head said last.
+    pub fn head(&self, owner_uid: &str) -> Option<HeadFacts> {
+        self.lock().memory.get(owner_uid).and_then(|m| m.head.clone())
     }
 
     pub fn head_said(&self, owner_uid: &str, facts: HeadFacts) {
@@ -228,6 +278,19 @@ impl Index {
     }
 }
 
+impl Inner {
+    fn bury(&mut self, uid: &str, version: u64, now: Timestamp) {
+        while self.buried.front().is_some_and(|(at, _)| now.duration_since(*at) >= TOMBSTONE) {
+            if let Some((_, old)) = self.buried.pop_front() {
+                self.tombstones.remove(&old);
+            }
+        }
+        self.buried.push_back((now, uid.to_owned()));
+        let stone = self.tombstones.entry(uid.to_owned()).or_insert(Tombstone { version });
+        stone.version = stone.version.max(version);
+    }
+}
+
 fn owner_of<V: Child>(view: &V) -> Owner {
     Owner {
         namespace: view.namespace().to_owned(),
@@ -237,7 +300,7 @@ fn owner_of<V: Child>(view: &V) -> Owner {
 }
 
 /// Resource versions of one resource can be compared as numbers (Kubernetes API, since v1.35 by contract).
-fn version(text: &str) -> u64 {
+pub fn version(text: &str) -> u64 {
     text.parse().unwrap_or(0)
 }
 

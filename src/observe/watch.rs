@@ -18,7 +18,7 @@ use kube::{Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use std::sync::{Mutex, PoisonError};
 
-use super::index::{Child, Index, Owner};
+use super::index::{Child, Index, Listed, Owner, version};
 use super::seen::{PodView, ServiceView};
 use super::triggers::Triggers;
 use super::wire::{PodWire, ServiceWire};
@@ -49,18 +49,27 @@ impl Default for Clusters {
 }
 
 impl Clusters {
-    /// Takes in a newer version; an older one changes nothing. Says whether it was news.
-    pub fn apply(&self, cluster: RayCluster) -> bool {
+    /// Takes in what the watch says; an older version changes nothing. Says whether it was news, and the uid of another
+    /// cluster that bore the name before.
+    fn apply(&self, cluster: RayCluster) -> (bool, Option<String>) {
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let known = self.store.get(&ObjectRef::from_obj(&cluster));
-        let stale = known.as_ref().is_some_and(|k| {
-            k.metadata.uid == cluster.metadata.uid
-                && version(&k.metadata.resource_version) >= version(&cluster.metadata.resource_version)
-        });
+        let (same, other): (Vec<_>, Vec<_>) = known.into_iter().partition(|k| k.metadata.uid == cluster.metadata.uid);
+        let stale = same.iter().any(|k| version_of(k) >= version_of(&cluster));
         if !stale {
             writer.apply_watcher_event(&Event::Apply(cluster));
         }
-        !stale
+        (!stale, other.into_iter().find_map(|k| k.metadata.uid.clone()))
+    }
+
+    /// Takes in the answer to a write of ours, unless the cluster is gone meanwhile or another one bears its name.
+    pub fn answered(&self, cluster: RayCluster) {
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.store.get(&ObjectRef::from_obj(&cluster));
+        let current = |k: &RayCluster| k.metadata.uid == cluster.metadata.uid && version_of(k) < version_of(&cluster);
+        if known.as_deref().is_some_and(current) {
+            writer.apply_watcher_event(&Event::Apply(cluster));
+        }
     }
 
     fn remove(&self, cluster: &RayCluster) {
@@ -71,8 +80,8 @@ impl Clusters {
     }
 }
 
-fn version(text: &Option<String>) -> u64 {
-    text.as_deref().and_then(|t| t.parse().ok()).unwrap_or(0)
+fn version_of(cluster: &RayCluster) -> u64 {
+    version(cluster.metadata.resource_version.as_deref().unwrap_or_default())
 }
 
 /// What the watch tasks share.
@@ -121,8 +130,10 @@ where
 trait Sink<K> {
     fn apply(&mut self, object: K);
     fn remove(&mut self, object: K);
+    /// Uids that are known as a list begins.
+    fn known(&self) -> HashSet<String>;
     /// A complete list has been read; what it did not show is gone.
-    fn complete(&mut self, listed: HashSet<(String, String)>);
+    fn complete(&mut self, listed: Listed);
 }
 
 async fn follow<K, S>(api: Api<K>, config: watcher::Config, what: String, mut sink: S, report: &Report)
@@ -131,15 +142,16 @@ where
     S: Sink<K>,
 {
     let mut config = config.streaming_lists();
-    let mut listed = HashSet::new();
+    let mut listed = Listed::default();
     loop {
         let pause = watcher::DefaultBackoff::default();
         let mut events = pin!(watcher(api.clone(), config.clone()).backoff(Bounded(pause)));
         while let Some(event) = events.next().await {
             match event {
-                Ok(Event::Init) => listed.clear(),
+                Ok(Event::Init) => listed = Listed { known: sink.known(), ..Listed::default() },
                 Ok(Event::InitApply(object)) => {
-                    listed.insert((object.namespace().unwrap_or_default(), object.name_any()));
+                    listed.keys.insert((object.namespace().unwrap_or_default(), object.name_any()));
+                    listed.newest = listed.newest.max(version(&object.resource_version().unwrap_or_default()));
                     sink.apply(object);
                 }
                 Ok(Event::InitDone) => {
@@ -204,16 +216,23 @@ impl<W, V> ChildSink<W, V> {
 
 impl<W: Into<V>, V: Child> Sink<W> for ChildSink<W, V> {
     fn apply(&mut self, object: W) {
-        self.observed.triggers.pull(self.observed.index.apply::<V>(object.into()));
+        for owner in self.observed.index.apply::<V>(object.into()) {
+            self.observed.triggers.pull(Some(owner));
+        }
     }
 
     fn remove(&mut self, object: W) {
         let gone: V = object.into();
-        let owner = self.observed.index.remove::<V>(gone.namespace(), gone.name(), gone.uid(), Timestamp::now());
+        let (namespace, name, uid) = (gone.namespace(), gone.name(), gone.uid());
+        let owner = self.observed.index.remove::<V>(namespace, name, uid, gone.resource_version(), Timestamp::now());
         self.observed.triggers.pull(owner);
     }
 
-    fn complete(&mut self, listed: HashSet<(String, String)>) {
+    fn known(&self) -> HashSet<String> {
+        self.observed.index.known::<V>(self.scope.as_deref())
+    }
+
+    fn complete(&mut self, listed: Listed) {
         for owner in self.observed.index.retain::<V>(self.scope.as_deref(), &listed, Timestamp::now()) {
             self.observed.triggers.pull(Some(owner));
         }
@@ -250,7 +269,10 @@ impl Sink<DeserializeGuard<RayCluster>> for ClusterSink {
                 cluster.metadata.managed_fields = None;
                 let owner = owner(&cluster);
                 self.observed.index.welcome(&owner.uid);
-                if self.observed.clusters.apply(cluster) {
+                let (news, other) = self.observed.clusters.apply(cluster);
+                // Deleted and made again while the watch was away.
+                other.iter().for_each(|uid| self.observed.index.forget(uid));
+                if news {
                     self.observed.triggers.pull(Some(owner));
                 }
             }
@@ -258,7 +280,7 @@ impl Sink<DeserializeGuard<RayCluster>> for ClusterSink {
                 namespace = bad.metadata.namespace.as_deref().unwrap_or_default(),
                 name = bad.metadata.name.as_deref().unwrap_or_default(),
                 error = %bad.error,
-                "this RayCluster cannot be read and is left alone; is its CRD an older one?"
+                "this version of the RayCluster cannot be read; the last readable one stays in force. Is its CRD an older one?"
             ),
         }
     }
@@ -267,10 +289,14 @@ impl Sink<DeserializeGuard<RayCluster>> for ClusterSink {
         self.gone(&RayCluster { metadata: object.meta().clone(), ..RayCluster::default() });
     }
 
-    fn complete(&mut self, listed: HashSet<(String, String)>) {
+    fn known(&self) -> HashSet<String> {
+        HashSet::new()
+    }
+
+    fn complete(&mut self, listed: Listed) {
         for cluster in self.observed.clusters.store.state() {
             let key = (cluster.namespace().unwrap_or_default(), cluster.name_any());
-            if self.scope.as_ref().is_none_or(|s| *s == key.0) && !listed.contains(&key) {
+            if self.scope.as_ref().is_none_or(|s| *s == key.0) && !listed.keys.contains(&key) {
                 self.gone(&cluster);
             }
         }

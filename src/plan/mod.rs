@@ -12,7 +12,8 @@ use k8s_openapi::jiff::Timestamp;
 /// What to do about one object, what to say about it, and when to look again.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan<S> {
-    /// In order: a later stage starts when the earlier one has succeeded.
+    /// In order of their stages. A step is not carried out while an earlier one of its scope fails, or while the head
+    /// Service cannot be made.
     pub steps: Vec<Step>,
     /// The whole new status; `None` leaves what is there.
     pub status: Option<S>,
@@ -44,9 +45,12 @@ pub struct Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
     Delete,
+    /// The head Service: nothing else is made without it.
     Services,
     Head,
     Workers,
+    /// What no pod waits for.
+    Others,
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -35,7 +35,7 @@ impl Poller {
     pub fn ask(self: &Arc<Self>, owner: Owner, question: AskHead) {
         let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((earlier, task)) = under_way.get(&owner.uid) {
-            if *earlier == question {
+            if *earlier == question && !task.is_finished() {
                 return;
             }
             task.abort();
@@ -73,7 +73,8 @@ impl Poller {
         });
         let at = Timestamp::now();
         let answer = answer.map_err(|trouble| {
-            let before = self.observed.index.seen(uid).head.and_then(|h| h.answer.err());
+            let before = self.observed.index.head(uid).filter(|h| h.fingerprint == question.fingerprint);
+            let before = before.and_then(|h| h.answer.err());
             let since = before.map_or(at, |b| b.since);
             Unreachable { layer: trouble.layer.to_owned(), message: trouble.message, since }
         });

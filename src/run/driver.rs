@@ -16,13 +16,13 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 
 use crate::act::events::{self, Herald};
-use crate::act::hands::Hands;
+use crate::act::hands::{Hands, any_ready};
 use crate::act::status;
 use crate::api::RayCluster;
 use crate::observe::index::Owner;
 use crate::observe::watch::{self, Observed};
-use crate::plan;
 use crate::plan::config::PlanConfig;
+use crate::plan::{self, Step};
 use crate::ray::poller::Poller;
 use crate::run::metrics::{Metrics, Outcome};
 
@@ -52,8 +52,6 @@ pub struct Driver {
 pub enum PassError {
     #[error("{0}")]
     Refused(#[from] crate::act::refusal::Refusal),
-    #[error("{0}")]
-    Effects(String),
     #[error("the pass panicked; this is a defect of ray-operator")]
     Panicked,
 }
@@ -188,33 +186,36 @@ impl Driver {
                     unheard.append(&mut plan.notes);
                     // The watch is silent about what this answer has told already: what the new status leads to (a
                     // complete suspension can be lifted), and what somebody changed just before it was written.
-                    self.observed.clusters.apply(current);
+                    self.observed.clusters.answered(current);
                     self.observed.triggers.pull(Some(owner.clone()));
                 }
                 Ok(None) => {}
                 Err(refusal) => written = Err(refusal),
             }
         }
-        let about = reference(cluster);
-        for note in &unheard {
-            self.herald.tell(&about, note, Timestamp::now()).await;
-        }
         match plan.ask {
             Some(question) => self.poller.ask(owner.clone(), question),
             None => self.poller.drop_question(&owner.uid),
         }
+        let about = reference(cluster);
+        for note in &unheard {
+            self.herald.tell(&about, note, Timestamp::now()).await;
+        }
         written?;
-        Ok(self.next(&owner, more || !plan.steps.is_empty(), plan.look_again))
+        Ok(self.next(&owner, more, plan.steps, plan.look_again))
     }
 
-    /// When to come back: at once for steps that are left, at their time for failed ones, else when the planner says.
-    fn next(&self, owner: &Owner, steps_left: bool, look_again: Option<Timestamp>) -> Action {
+    /// When to come back: at once for steps that can be carried out, at their time for failed ones, else when the
+    /// planner says.
+    fn next(&self, owner: &Owner, more: bool, left: Vec<Step>, look_again: Option<Timestamp>) -> Action {
         let now = Timestamp::now();
-        let retry = self.observed.index.seen(&owner.uid).failures.iter().map(|f| f.retry_at).min();
-        let soon = match (steps_left, retry) {
-            (true, Some(at)) => Some(at),
-            (true, None) => Some(now),
-            (false, _) => None,
+        let failures = self.observed.index.failures(&owner.uid);
+        let retry = failures.iter().map(|f| f.retry_at).min();
+        let soon = match left.is_empty() {
+            _ if more => Some(now),
+            true => None,
+            false if any_ready(left, &failures, now) => Some(now),
+            false => retry,
         };
         let Some(at) = soon.into_iter().chain(look_again).min() else { return Action::await_change() };
         let wait = at.duration_since(now).max(SignedDuration::from_millis(100));

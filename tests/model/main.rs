@@ -25,6 +25,7 @@ enum Happening {
     Suspend(bool),
     DropGroup,
     Restart,
+    Relist,
     Fates(Vec<Fate>),
     Stranger,
 }
@@ -53,6 +54,7 @@ fn happening() -> impl Strategy<Value = Happening> {
         1 => any::<bool>().prop_map(Suspend),
         1 => Just(DropGroup),
         1 => Just(Restart),
+        2 => Just(Relist),
         3 => proptest::collection::vec(fate, 1..6).prop_map(Fates),
         1 => Just(Stranger),
     ]
@@ -97,6 +99,7 @@ fn happen(world: &mut World, what: &Happening) {
             c.spec.worker_group_specs.iter_mut().for_each(|g| g.truncate(1));
         }),
         Restart => world.restart(),
+        Relist => world.relist(),
         Fates(fates) => world.fates.extend(fates),
         Stranger => world.stranger("stranger-pod", "small"),
     }

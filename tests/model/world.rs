@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use ray_operator::api::RayCluster;
 use ray_operator::api::names::labels;
-use ray_operator::observe::index::Index;
+use ray_operator::observe::index::{FOR_EVER, Index, Listed};
 use ray_operator::observe::seen::{
     ContainerState, ContainerView, Failure, FailureKind, HeadFacts, PodCondition, PodView, RayNode, ServiceView,
     Terminated,
@@ -66,6 +66,8 @@ pub struct World {
     index: Arc<Index>,
     /// The cluster as the operator knows it.
     known: RayCluster,
+    /// A list of all pods that was taken but has not reached the operator yet.
+    relist: Option<(Listed, Vec<PodView>)>,
     pub fates: VecDeque<Fate>,
     /// Writes since they were last counted.
     pub writes: usize,
@@ -98,6 +100,7 @@ impl World {
             pod_news: VecDeque::new(),
             other_news: VecDeque::new(),
             index,
+            relist: None,
             fates: VecDeque::new(),
             writes: 0,
             status_writes: 0,
@@ -236,14 +239,34 @@ impl World {
 
     // The operator.
 
+    /// The pod watch broke: a list is taken now, in place of all news that were under way. What happens from here on
+    /// comes after it.
+    pub fn relist(&mut self) {
+        self.pod_news.clear();
+        let pods: Vec<PodView> = self.pods.values().cloned().collect();
+        let listed = Listed {
+            keys: pods.iter().map(|p| (p.namespace.clone(), p.name.clone())).collect(),
+            newest: pods.iter().filter_map(|p| p.resource_version.parse().ok()).max().unwrap_or(0),
+            known: self.index.known::<PodView>(None),
+        };
+        self.relist = Some((listed, pods));
+    }
+
     /// Delivers at most `n` items of news of each kind.
     pub fn deliver(&mut self, n: usize) {
+        if let Some((listed, pods)) = self.relist.take() {
+            for pod in pods {
+                self.index.apply(pod);
+            }
+            self.index.retain::<PodView>(None, &listed, self.now);
+        }
         for _ in 0..n.min(self.pod_news.len().max(self.other_news.len())) {
             for news in [self.pod_news.pop_front(), self.other_news.pop_front()].into_iter().flatten() {
                 match news {
                     News::Pod(pod) => drop(self.index.apply(pod)),
                     News::PodGone(pod) => {
-                        drop(self.index.remove::<PodView>(&pod.namespace, &pod.name, &pod.uid, self.now))
+                        let version = pod.resource_version.parse().unwrap_or(0);
+                        self.index.remove::<PodView>(&pod.namespace, &pod.name, &pod.uid, version, self.now);
                     }
                     News::Service(service) => drop(self.index.apply(service)),
                     News::Cluster(cluster) => self.learn(*cluster),
@@ -265,6 +288,7 @@ impl World {
         self.note("operator restarts".to_owned());
         self.pod_news.clear();
         self.other_news.clear();
+        self.relist = None;
         self.index = Arc::new(Index::default());
         self.index.welcome(UID);
         for pod in self.pods.values() {
@@ -419,7 +443,7 @@ impl World {
         assert!(!uid.is_empty(), "a delete without a uid hits whoever bears the name");
         let Some(pod) = self.pods.get(name).filter(|p| p.uid == uid).cloned() else {
             if answered {
-                self.index.remove::<PodView>("default", name, uid, self.now);
+                self.index.remove::<PodView>("default", name, uid, FOR_EVER, self.now);
             }
             return;
         };
@@ -427,7 +451,7 @@ impl World {
         if pod.node.is_none() {
             self.vanish(name);
             if answered {
-                self.index.remove::<PodView>("default", name, uid, self.now);
+                self.index.remove::<PodView>("default", name, uid, FOR_EVER, self.now);
             }
         } else {
             self.user_deletes(name);

@@ -55,8 +55,14 @@ pub(super) fn all<'a>(
     put("RayClusterSuspended", status(suspension == Suspension::Suspended), "RayClusterSuspended", "");
     put("RayClusterSuspending", status(suspension == Suspension::Suspending), "RayClusterSuspending", "");
     put("Ready", status(verdict.ready), verdict.reason, &verdict.message);
+    // Conditions of others (a queue's, a person's) are theirs.
+    let old = scene.cluster.status.iter().flat_map(|s| s.conditions.iter().flatten());
+    list.extend(old.filter(|c| !OURS.contains(&c.type_.as_str())).cloned());
     list
 }
+
+const OURS: [&str; 6] =
+    ["ReplicaFailure", "HeadPodReady", "RayClusterProvisioned", "RayClusterSuspended", "RayClusterSuspending", "Ready"];
 
 /// KubeRay's name for a failed effect on a pod.
 fn replica_failure(failure: &Failure) -> Option<&'static str> {

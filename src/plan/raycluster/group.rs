@@ -15,6 +15,11 @@ use crate::observe::seen::{Place, PodView};
 use crate::plan::build::{self, Identity};
 use crate::plan::{Action, Stage, Step};
 
+/// New replicas that one plan makes at most, and hosts of each: the rest follow in the next, so that a typo in `replicas`
+/// costs no memory.
+const REPLICAS_PER_PLAN: usize = 100;
+const HOSTS_PER_PLAN: u32 = 1000;
+
 /// A pod that still takes up its place.
 struct Member<'a> {
     pod: &'a PodView,
@@ -44,14 +49,22 @@ pub(super) fn plan(scene: &Scene<'_>, group: &WorkerGroupSpec) -> Part {
             Standing::Live => None,
             Standing::Dead { why, at } => Some((why, at)),
         };
-        if named.contains(pod.name.as_str()) {
-            let why = "Ray's autoscaler chose it (scaleStrategy.workersToDelete)".to_owned();
-            part.steps.push(scene.delete_pod(pod, "DeletedWorkerPod", why));
-            continue;
-        }
         members.push(Member { pod, dead });
     }
     let mut slots = seat(members, hosts);
+
+    // A replica goes as a whole: a host of it without the others would only be filled up again.
+    let chosen: Vec<u32> = slots
+        .iter()
+        .filter(|(_, s)| s.values().any(|m| named.contains(m.pod.name.as_str())))
+        .map(|(n, _)| *n)
+        .collect();
+    for slot in chosen {
+        for member in slots.remove(&slot).into_iter().flat_map(BTreeMap::into_values) {
+            let why = "Ray's autoscaler chose it (scaleStrategy.workersToDelete)".to_owned();
+            part.steps.push(scene.delete_pod(member.pod, "DeletedWorkerPod", why));
+        }
+    }
 
     let there = slots.len();
     for slot in surplus(&slots, wanted, autoscaler_decides(scene)) {
@@ -67,13 +80,15 @@ pub(super) fn plan(scene: &Scene<'_>, group: &WorkerGroupSpec) -> Part {
     }
 
     let before = slots.len();
-    let mut free =
-        (0..).filter(|slot| !slots.contains_key(slot)).take(wanted.saturating_sub(before)).collect::<Vec<u32>>();
+    let mut free = (0..)
+        .filter(|slot| !slots.contains_key(slot))
+        .take(wanted.saturating_sub(before).min(REPLICAS_PER_PLAN))
+        .collect::<Vec<u32>>();
     free.extend(slots.keys());
     free.sort_unstable();
-    let mut taken: BTreeSet<String> = scene.seen.pods.keys().cloned().collect();
+    let mut taken = scene.taken_names();
     for slot in free {
-        for host in 0..hosts {
+        for host in 0..hosts.min(HOSTS_PER_PLAN) {
             let place = Place { group: group.group_name.clone(), slot, host };
             let member = slots.get(&slot).and_then(|hosts| hosts.get(&host));
             let mut identity = Identity { slot, host, incarnation: 0, quick_failures: 0 };
@@ -97,13 +112,13 @@ pub(super) fn plan(scene: &Scene<'_>, group: &WorkerGroupSpec) -> Part {
                     told = false;
                     format!("to replace {}, which was dead", pod.name)
                 }
-                None => match (leaving.get(&place), scene.seen.departed.get(&place)) {
+                None => match (leaving.get(&place), scene.departed(&place)) {
                     (Some(pod), _) => {
-                        identity.incarnation = pace::incarnation(pod) + 1;
+                        (identity.incarnation, identity.quick_failures) = pace::after(pod, scene.now);
                         format!("to replace {}, which is being deleted", pod.name)
                     }
                     (None, Some(gone)) => {
-                        (identity.incarnation, identity.quick_failures) = pace::after(gone);
+                        (identity.incarnation, identity.quick_failures) = pace::after(&gone.pod, gone.at);
                         format!(
                             "group {} wants {wanted} replicas and had {before}; {} stood there before",
                             group.group_name, gone.pod.name

@@ -1,7 +1,5 @@
 //! The head: exactly one pod, and never two that live.
 
-use std::collections::BTreeSet;
-
 use super::standing::{Standing, standing};
 use super::{Part, Scene, pace};
 use crate::api::names::{HEAD_GROUP, annotations};
@@ -33,19 +31,19 @@ pub(super) fn plan(scene: &Scene<'_>) -> Part {
             part.look_again = super::earliest(part.look_again, Some(wait_until));
             continue;
         }
-        part.steps.push(scene.delete_pod(pod, "DeletedHeadPod", format!("it is dead ({why}); a new head follows")));
+        part.steps.push(scene.delete_pod(pod, "DeletedHeadPod", format!("it is dead ({why})")));
     }
     // Two heads at one address would split the cluster: the new one waits until the old one is gone.
     let place = Place { group: HEAD_GROUP.to_owned(), slot: 0, host: 0 };
     if live.is_empty() && dead.is_empty() && leaving.is_empty() && may_restart(scene) {
-        let departed = scene.seen.departed.get(&place);
-        let (incarnation, quick_failures) = departed.map_or((0, 0), pace::after);
+        let departed = scene.departed(&place);
+        let (incarnation, quick_failures) = departed.map_or((0, 0), |gone| pace::after(&gone.pod, gone.at));
         let mut identity = Identity { slot: 0, host: 0, incarnation, quick_failures };
         let why = match departed {
             Some(gone) => format!("to replace {}, which is gone", gone.pod.name),
             None => "the cluster has no head".to_owned(),
         };
-        let taken: BTreeSet<&str> = scene.seen.pods.keys().map(String::as_str).collect();
+        let taken = scene.taken_names();
         let mut pod = build::head_pod(scene.cluster, identity, scene.config).pod;
         while taken.contains(pod.metadata.name.as_deref().unwrap_or_default())
             && !scene.config.deterministic_head_pod_name

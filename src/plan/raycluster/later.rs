@@ -1,6 +1,7 @@
 //! Fields that are stored but not acted on yet. Their user is told once instead of waiting for nothing.
 
 use crate::api::RayCluster;
+use crate::api::validation::Fault;
 
 /// Paths in the spec (or annotations) that this release has no effect for.
 pub(super) fn without_effect(cluster: &RayCluster) -> Vec<&'static str> {
@@ -10,9 +11,6 @@ pub(super) fn without_effect(cluster: &RayCluster) -> Vec<&'static str> {
         ("spec.enableInTreeAutoscaling", spec.enable_in_tree_autoscaling == Some(true)),
         ("spec.gcsFaultToleranceOptions", spec.gcs_fault_tolerance_options.is_some()),
         ("annotation ray.io/ft-enabled", annotated("ray.io/ft-enabled")),
-        ("spec.authOptions", spec.auth_options.as_ref().is_some_and(|a| a.mode.as_deref() != Some("disabled"))),
-        ("spec.networkPolicy", spec.network_policy.is_some()),
-        ("spec.tlsOptions", spec.tls_options.as_ref().is_some_and(|t| t.enabled == Some(true))),
         ("spec.historyServerOptions", spec.history_server_options.is_some()),
         ("spec.headGroupSpec.enableIngress", spec.head_group_spec.enable_ingress == Some(true)),
         ("annotation ray.io/enable-serve-service", annotated("ray.io/enable-serve-service")),
@@ -23,5 +21,26 @@ pub(super) fn without_effect(cluster: &RayCluster) -> Vec<&'static str> {
     ]
     .into_iter()
     .filter_map(|(path, used)| used.then_some(path))
+    .collect()
+}
+
+/// What would be unsafe to pass over: a cluster that asks for protection must not run without it.
+pub(super) fn refused(cluster: &RayCluster) -> Vec<Fault> {
+    let spec = &cluster.spec;
+    let token = spec.auth_options.as_ref().is_some_and(|a| a.mode.as_deref().is_none_or(|m| m != "disabled"));
+    [
+        ("spec.authOptions", token),
+        ("spec.networkPolicy", spec.network_policy.is_some()),
+        ("spec.tlsOptions", spec.tls_options.as_ref().is_some_and(|t| t.enabled == Some(true))),
+    ]
+    .into_iter()
+    .filter(|(_, asked)| *asked)
+    .map(|(field, _)| Fault {
+        field: field.to_owned(),
+        message:
+            "this release does not enforce it, and the cluster would run unprotected: take it out to run without, \
+                  or wait for a release that has it"
+                .to_owned(),
+    })
     .collect()
 }

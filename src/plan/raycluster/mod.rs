@@ -13,12 +13,14 @@ mod status;
 mod suspend;
 mod symptoms;
 
-use k8s_openapi::jiff::Timestamp;
+use std::collections::BTreeSet;
+
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use crate::api::names::{self, labels};
 use crate::api::raycluster::{RayCluster, RayClusterStatus};
 use crate::api::validation;
-use crate::observe::seen::{PodView, Seen};
+use crate::observe::seen::{Departed, FailureKind, Place, PodView, Seen};
 use crate::plan::build::address::{HeadAddress, head_port};
 use crate::plan::config::PlanConfig;
 use crate::plan::{Action, AskHead, Plan, Stage, Step};
@@ -56,6 +58,18 @@ impl<'a> Scene<'a> {
         self.pods.iter().copied().filter(|p| p.label(labels::NODE_TYPE) == "worker")
     }
 
+    /// Names that a new pod cannot have: those of our pods, and those that turned out to be somebody else's.
+    fn taken_names(&self) -> BTreeSet<String> {
+        let refused = self.seen.failures.iter().filter(|f| f.kind == FailureKind::NameTaken);
+        let refused = refused.filter_map(|f| f.what.strip_prefix("pods ").map(str::to_owned));
+        self.seen.pods.keys().cloned().chain(refused).collect()
+    }
+
+    /// Who stood in a place before, if that was lately.
+    fn departed(&self, place: &Place) -> Option<&'a Departed> {
+        self.seen.departed.get(place).filter(|d| self.now.duration_since(d.at) < LATELY)
+    }
+
     fn delete_pod(&self, pod: &PodView, reason: &'static str, why: String) -> Step {
         Step {
             stage: Stage::Delete,
@@ -71,6 +85,9 @@ impl<'a> Scene<'a> {
         }
     }
 }
+
+/// For how long it matters who stood in a place before.
+const LATELY: SignedDuration = SignedDuration::from_mins(15);
 
 /// What the parts of the planner hand back: effects, and when to look again.
 #[derive(Default)]
@@ -103,9 +120,10 @@ pub fn plan(cluster: &RayCluster, seen: &Seen, now: Timestamp, config: &PlanConf
         return plan;
     }
     let scene = Scene::new(cluster, seen, now, config);
-    let faults = validation::raycluster(cluster);
+    let mut faults = validation::raycluster(cluster);
+    faults.extend(later::refused(cluster));
     let mut part = Part::default();
-    let suspension = suspend::stand(&scene);
+    let suspension = suspend::stand(&scene, faults.is_empty());
     if faults.is_empty() {
         if suspension.wants_no_pods() {
             part.add(suspend::remove_pods(&scene));
@@ -119,9 +137,9 @@ pub fn plan(cluster: &RayCluster, seen: &Seen, now: Timestamp, config: &PlanConf
         }
     }
     part.steps.sort_by_key(|s| s.stage);
-    let verdict = ready::judge(&scene, &faults, &suspension, &part.steps);
+    let verdict = ready::judge(&scene, &faults, suspension, &part.steps);
     plan.ask = if verdict.ask { Some(ask_head(&scene, verdict.not_before)) } else { None };
-    let written = status::compute(&scene, suspension, &verdict, &part.steps);
+    let written = status::compute(&scene, suspension, &verdict, &part.steps, faults.is_empty());
     plan.notes = written.notes;
     plan.status = written.status;
     plan.look_again = earliest(part.look_again, earliest(written.look_again, verdict.look_again));

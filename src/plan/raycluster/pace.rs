@@ -5,7 +5,7 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use super::standing::{Standing, standing};
 use crate::api::names::annotations;
-use crate::observe::seen::{Departed, PodView};
+use crate::observe::seen::PodView;
 
 /// A pod that lived this long was healthy once: its end starts the count anew.
 const HEALTHY: SignedDuration = SignedDuration::from_mins(10);
@@ -21,15 +21,15 @@ pub(super) fn quick_failures(pod: &PodView, died: Timestamp) -> u32 {
     }
 }
 
-/// What the successor of a pod that is gone carries on: its incarnation, and the failures in a row if it died.
-pub(super) fn after(gone: &Departed) -> (u32, u32) {
-    let mut last_seen = (*gone.pod).clone();
+/// What the successor of a pod that leaves or is gone carries on: its incarnation, and the failures in a row if it died.
+pub(super) fn after(gone: &PodView, at: Timestamp) -> (u32, u32) {
+    let mut last_seen = gone.clone();
     last_seen.deleting = None;
-    let quick = match standing(&last_seen, gone.at) {
-        Standing::Dead { at, .. } => quick_failures(&gone.pod, at),
-        _ => 0,
+    let quick = match standing(&last_seen, at) {
+        Standing::Dead { at, .. } => quick_failures(gone, at),
+        Standing::Live | Standing::Leaving => 0,
     };
-    (incarnation(&gone.pod) + 1, quick)
+    (incarnation(gone) + 1, quick)
 }
 
 /// How many pods stood in this pod's place before it.

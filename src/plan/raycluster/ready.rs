@@ -35,7 +35,7 @@ impl Verdict {
     }
 }
 
-pub(super) fn judge(scene: &Scene<'_>, faults: &[Fault], suspension: &Suspension, steps: &[Step]) -> Verdict {
+pub(super) fn judge(scene: &Scene<'_>, faults: &[Fault], suspension: Suspension, steps: &[Step]) -> Verdict {
     if !faults.is_empty() {
         let all: Vec<String> = faults.iter().map(|f| format!("{}: {}", f.field, f.message)).collect();
         return Verdict::no(
@@ -158,8 +158,14 @@ fn workers(scene: &Scene<'_>) -> Verdict {
             };
             Verdict { ask: true, not_before: ask_again(scene), ..verdict }
         }
-        Joined::Unreachable(message) => {
-            Verdict { ask: true, not_before: ask_again(scene), ..Verdict::no("HeadUnreachable", message) }
+        Joined::Unreachable { since, message } => {
+            // A head that was well and is busy for a moment is not down.
+            let verdict = if scene.was_ready() && scene.now.duration_since(since) < JOIN_GRACE {
+                good
+            } else {
+                Verdict::no("HeadUnreachable", message)
+            };
+            Verdict { ask: true, not_before: ask_again(scene), ..verdict }
         }
     }
 }
@@ -181,7 +187,7 @@ enum Joined {
     Yes,
     Unknown,
     No { missing: String, since: Timestamp },
-    Unreachable(String),
+    Unreachable { since: Timestamp, message: String },
 }
 
 /// What the head said of exactly these pods.
@@ -197,17 +203,21 @@ fn joined(scene: &Scene<'_>) -> Joined {
         // It lives, and tells only those who have its token.
         Err(trouble) if trouble.layer == "login" => return Joined::Yes,
         Err(trouble) => {
-            return Joined::Unreachable(format!(
-                "The head does not answer on its dashboard port since {} ({}): {}; check network policies and the head's log",
-                at(trouble.since),
-                trouble.layer,
-                trouble.message
-            ));
+            return Joined::Unreachable {
+                since: trouble.since,
+                message: format!(
+                    "The head does not answer on its dashboard port since {} ({}): {}; check network policies and the head's log",
+                    at(trouble.since),
+                    trouble.layer,
+                    trouble.message
+                ),
+            };
         }
     };
     let alive: BTreeSet<IpAddr> = nodes.iter().filter(|n| n.alive).filter_map(|n| n.ip.parse().ok()).collect();
     let pods: Vec<&PodView> = live(scene.pods.iter().copied(), scene).collect();
-    if nodes.iter().filter(|n| n.alive).count() >= pods.len() {
+    // With an address of the user's own choosing, nodes and pods can only be counted.
+    if own_addresses(scene) && nodes.iter().filter(|n| n.alive).count() >= pods.len() {
         return Joined::Yes;
     }
     let absent: Vec<&PodView> = pods
@@ -222,6 +232,13 @@ fn joined(scene: &Scene<'_>) -> Joined {
     let more = absent.len().saturating_sub(5);
     let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
     Joined::No { missing: format!("{}{tail}", names.join(", ")), since }
+}
+
+fn own_addresses(scene: &Scene<'_>) -> bool {
+    let spec = &scene.cluster.spec;
+    let head = spec.head_group_spec.ray_start_params.iter();
+    let workers = spec.groups().iter().flat_map(|g| g.ray_start_params.iter());
+    head.chain(workers).any(|params| params.contains_key("node-ip-address"))
 }
 
 /// The longer it has been so, the less often it is asked.

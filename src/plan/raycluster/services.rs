@@ -11,11 +11,12 @@ pub(super) fn plan(scene: &Scene<'_>) -> Part {
     let mut part = Part::default();
     let external = build::head_external_service(scene.cluster, scene.config);
     let unwanted = if external.is_none() { head_external_service_name(scene.name()) } else { String::new() };
-    for service in std::iter::once(build::head_service(scene.cluster, scene.config)).chain(external) {
+    let internal = build::head_service(scene.cluster, scene.config);
+    for (service, stage) in std::iter::once((internal, Stage::Services)).chain(external.map(|s| (s, Stage::Others))) {
         let name = service.metadata.name.clone().unwrap_or_default();
         match scene.seen.services.get(&name) {
             None => part.steps.push(Step {
-                stage: Stage::Services,
+                stage,
                 reason: "CreatedService",
                 why: format!("Service {name} was missing"),
                 scope: name,
@@ -24,19 +25,19 @@ pub(super) fn plan(scene: &Scene<'_>) -> Part {
                 action: Action::CreateService(Box::new(service)),
             }),
             Some(there) if !there.deleting && differs(there, &service) => part.steps.push(Step {
-                stage: Stage::Services,
+                stage: Stage::Others,
                 reason: "UpdatedService",
-                why: "what the RayCluster says about it changed".to_owned(),
+                why: "what the RayCluster or the operator's settings say about it changed".to_owned(),
                 scope: name,
                 tell: true,
-                action: Action::PatchService(Box::new(patchable(service))),
+                action: Action::PatchService(Box::new(patchable(service, there))),
             }),
             Some(_) => {}
         }
     }
     if let Some(there) = scene.seen.services.get(&unwanted).filter(|s| !s.deleting) {
         part.steps.push(Step {
-            stage: Stage::Services,
+            stage: Stage::Others,
             reason: "DeletedService",
             why: "serviceType no longer asks for it".to_owned(),
             scope: unwanted,
@@ -52,14 +53,18 @@ pub(super) fn plan(scene: &Scene<'_>) -> Part {
 }
 
 /// Whether what we would make today differs from what we made. A Service that KubeRay made bears no hash of ours and is
-/// left as it is: its cluster runs on it.
+/// left as it is: its cluster runs on it. So is one that would change between headless and not, which the API server
+/// does not allow, and whose ports would be those of the other form.
 fn differs(there: &ServiceView, wanted: &Service) -> bool {
     let hash = wanted.metadata.annotations.as_ref().and_then(|a| a.get(annotations::APPLIED_HASH));
-    there.annotations.get(annotations::APPLIED_HASH).is_some_and(|made_as| Some(made_as) != hash)
+    let headless = wanted.spec.as_ref().and_then(|s| s.cluster_ip.as_deref()) == Some("None");
+    headless == there.cluster_ip.is_none()
+        && there.annotations.get(annotations::APPLIED_HASH).is_some_and(|made_as| Some(made_as) != hash)
 }
 
-/// Without what cannot change on a living Service: whether it has an address.
-fn patchable(mut service: Service) -> Service {
+/// For exactly the Service that is there, and without its address, which never changes.
+fn patchable(mut service: Service, there: &ServiceView) -> Service {
+    service.metadata.uid = Some(there.uid.clone());
     if let Some(spec) = &mut service.spec {
         spec.cluster_ip = None;
     }

@@ -28,7 +28,11 @@ pub(super) fn standing(pod: &PodView, now: Timestamp) -> Standing {
         ContainerState::Terminated(end) => Some(end),
         _ => None,
     });
-    let at = end.and_then(|e| e.finished).or_else(|| pod.ready.as_ref().and_then(|c| c.since)).unwrap_or(now);
+    let at = end
+        .and_then(|e| e.finished)
+        .or_else(|| pod.ready.as_ref().and_then(|c| c.since))
+        .or(pod.created)
+        .unwrap_or(now);
     match pod.phase.as_str() {
         "Failed" | "Succeeded" => {
             let cause = match (pod.reason.as_str(), end) {

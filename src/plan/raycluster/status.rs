@@ -30,12 +30,18 @@ pub(super) struct Written {
     pub look_again: Option<Timestamp>,
 }
 
-pub(super) fn compute(scene: &Scene<'_>, suspension: Suspension, verdict: &Verdict, steps: &[Step]) -> Written {
+pub(super) fn compute(
+    scene: &Scene<'_>,
+    suspension: Suspension,
+    verdict: &Verdict,
+    steps: &[Step],
+    valid: bool,
+) -> Written {
     let old = scene.cluster.status.clone().unwrap_or_default();
     let mut new = old.clone();
     let workers = numbers::workers(scene);
     // An invalid spec says nothing that could be counted.
-    if verdict.reason != "InvalidSpec" {
+    if valid {
         wishes(&mut new, scene, &workers, suspension);
     }
     new.ready_worker_replicas = Some(workers.ready);
@@ -67,7 +73,7 @@ pub(super) fn compute(scene: &Scene<'_>, suspension: Suspension, verdict: &Verdi
         return Written { look_again: Some(wait_until), ..Written::default() };
     }
     new.last_update_time = Some(now);
-    Written { notes: notes(scene, &old, verdict), status: Some(new), look_again: None }
+    Written { notes: notes(scene, &old, verdict, valid), status: Some(new), look_again: None }
 }
 
 /// Until when the difference may wait; `None` when it may not.
@@ -85,7 +91,8 @@ fn loud(status: &RayClusterStatus) -> RayClusterStatus {
     let mut loud = status.clone();
     loud.ready_worker_replicas = None;
     loud.available_worker_replicas = None;
-    loud.head = None;
+    loud.head =
+        status.head.as_ref().map(|h| HeadInfo { external_address: h.external_address.clone(), ..HeadInfo::default() });
     loud.last_update_time = None;
     for condition in loud.conditions.iter_mut().flatten() {
         condition.message.clear();
@@ -150,12 +157,12 @@ fn head_info(scene: &Scene<'_>, service: Option<&ServiceView>) -> HeadInfo {
 }
 
 /// What the user hears of when this status is written: turns for the worse that the steps do not already tell.
-fn notes(scene: &Scene<'_>, old: &RayClusterStatus, verdict: &Verdict) -> Vec<Note> {
+fn notes(scene: &Scene<'_>, old: &RayClusterStatus, verdict: &Verdict, valid: bool) -> Vec<Note> {
     let before = conditions::find(old, "Ready").map(|c| (c.reason.as_str(), c.message.as_str()));
     let said_before = before.is_some_and(|(reason, _)| reason == verdict.reason);
     let mut notes = Vec::new();
     match verdict.reason {
-        "InvalidSpec" if before != Some(("InvalidSpec", verdict.message.as_str())) => {
+        "InvalidSpec" if !valid && before != Some(("InvalidSpec", verdict.message.as_str())) => {
             notes.push(Note {
                 warning: true,
                 reason: "InvalidRayClusterSpec",
@@ -177,7 +184,7 @@ fn notes(scene: &Scene<'_>, old: &RayClusterStatus, verdict: &Verdict) -> Vec<No
         }));
     }
     let unused = later::without_effect(scene.cluster);
-    if scene.old_condition("Ready").is_none() && !unused.is_empty() {
+    if old.observed_generation != scene.cluster.metadata.generation && !unused.is_empty() {
         let text = format!("This release of ray-operator does not act on {} yet", unused.join(", "));
         notes.push(Note { warning: true, reason: "NotSupportedYet", action: "Validate", text });
     }

@@ -1,5 +1,7 @@
 //! Suspension: once begun it runs to its end, also when the user changes their mind half way.
 
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+
 use super::{Part, Scene};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,16 +19,26 @@ impl Suspension {
     }
 }
 
+/// A pod that is this long past its deletion deadline hangs on a lost node; nothing waits for it.
+const LATE: SignedDuration = SignedDuration::from_secs(60);
+
 /// Where the cluster stands. A suspension that has begun (condition `RayClusterSuspending`) ends in `Suspended`, for
-/// one status at least; from there a `suspend` that is false or left out resumes.
-pub(super) fn stand(scene: &Scene<'_>) -> Suspension {
+/// one status at least; from there a `suspend` that is false or left out resumes. An invalid spec begins none.
+pub(super) fn stand(scene: &Scene<'_>, valid: bool) -> Suspension {
     let begun = scene.old_condition("RayClusterSuspending").is_some_and(|c| c.status == "True");
+    let was = scene.old_condition("RayClusterSuspended").is_some_and(|c| c.status == "True");
     let wanted = scene.cluster.spec.suspend == Some(true);
-    match (begun || wanted, scene.pods.is_empty()) {
+    let empty = !scene.pods.iter().any(|p| p.deleting.is_none_or(|deadline| scene.now < deadline + LATE));
+    match (begun || (wanted && (valid || was)), empty) {
         (false, _) => Suspension::No,
         (true, false) => Suspension::Suspending,
         (true, true) => Suspension::Suspended,
     }
+}
+
+/// When a pod that is leaving is waited for no longer.
+pub(super) fn patience(scene: &Scene<'_>) -> Option<Timestamp> {
+    scene.pods.iter().filter_map(|p| p.deleting.map(|deadline| deadline + LATE)).filter(|t| *t > scene.now).min()
 }
 
 pub(super) fn remove_pods(scene: &Scene<'_>) -> Part {
@@ -34,5 +46,6 @@ pub(super) fn remove_pods(scene: &Scene<'_>) -> Part {
     for pod in scene.pods.iter().filter(|p| p.deleting.is_none()) {
         part.steps.push(scene.delete_pod(pod, "DeletedPod", "the cluster is suspended".to_owned()));
     }
+    part.look_again = patience(scene);
     part
 }
