@@ -87,10 +87,18 @@ impl Hands {
     }
 
     async fn one(&self, owner: &Owner, step: Step, now: Timestamp) -> (Step, Result<(), (Failure, bool)>) {
+        let attempt = step.action.place();
+        if let Some((place, incarnation)) = attempt.clone() {
+            self.index.attempt(&owner.uid, place, incarnation);
+        }
         let effect = tokio::time::timeout(DEADLINE, self.effect(&owner.uid, &step.action));
         let outcome = effect.await.unwrap_or_else(|_| {
             Err(Refusal::new(FailureKind::Unavailable, format!("no answer within {} s", DEADLINE.as_secs())))
         });
+        let unknown = matches!(&outcome, Err(refusal) if refusal.kind == FailureKind::Unavailable);
+        if let Some((place, _)) = attempt.filter(|_| !unknown) {
+            self.index.settled(&owner.uid, &place);
+        }
         let result = outcome.map_err(|refusal| {
             let (verb, what) = describe(&step.action);
             let failure = Failure {

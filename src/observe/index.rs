@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
-use super::seen::{Departed, Failure, HeadFacts, PodView, Seen, ServiceView};
+use super::seen::{Departed, Failure, HeadFacts, Place, PodView, Seen, ServiceView};
 
 /// How long a uid that went is remembered, so that a late answer to a write cannot bring it back.
 const TOMBSTONE: SignedDuration = SignedDuration::from_mins(2);
@@ -75,7 +75,8 @@ impl<V: Child> Family<V> {
 struct Memory {
     failures: Vec<Failure>,
     head: Option<HeadFacts>,
-    departed: BTreeMap<super::seen::Place, Departed>,
+    departed: BTreeMap<Place, Departed>,
+    attempted: BTreeMap<Place, u32>,
 }
 
 /// The maps, under one lock that is held for the length of a lookup only.
@@ -209,6 +210,7 @@ impl Index {
             failures: memory.map(|m| m.failures.clone()).unwrap_or_default(),
             head: memory.and_then(|m| m.head.clone()),
             departed: memory.map(|m| m.departed.clone()).unwrap_or_default(),
+            attempted: memory.map(|m| m.attempted.clone()).unwrap_or_default(),
         }
     }
 
@@ -247,6 +249,21 @@ impl Index {
     pub fn keep_failures(&self, owner_uid: &str, still: impl Fn(&Failure) -> bool) {
         if let Some(memory) = self.lock().memory.get_mut(owner_uid) {
             memory.failures.retain(still);
+        }
+    }
+
+    /// A create for this place is on its way.
+    pub fn attempt(&self, owner_uid: &str, place: Place, incarnation: u32) {
+        if let Some(memory) = self.lock().memory.get_mut(owner_uid) {
+            memory.attempted.insert(place, incarnation);
+        }
+    }
+
+    /// The create for this place was answered: it is known what came of it. A watch does not tell as much: what it shows
+    /// may be an earlier pod of that name.
+    pub fn settled(&self, owner_uid: &str, place: &Place) {
+        if let Some(memory) = self.lock().memory.get_mut(owner_uid) {
+            memory.attempted.remove(place);
         }
     }
 

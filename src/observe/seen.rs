@@ -22,6 +22,9 @@ pub struct Seen {
     /// Who stood in a place before, for places whose pod went away lately. Known to this process only: it sets names
     /// and delays, never what is wanted.
     pub departed: BTreeMap<Place, Departed>,
+    /// Incarnations that were sent off to be created and of which nothing was heard since. They may exist, so the next
+    /// try in such a place is that one again.
+    pub attempted: BTreeMap<Place, u32>,
 }
 
 /// Where a pod stands in its cluster: group, replica and host of the replica. The head is at `headgroup`, 0, 0.
@@ -30,6 +33,23 @@ pub struct Place {
     pub group: String,
     pub slot: u32,
     pub host: u32,
+}
+
+impl Place {
+    /// From a pod's labels. KubeRay's workers carry the replica index too (since v1.5); older ones do not. The head needs
+    /// no label for it.
+    pub fn from_labels(of: &BTreeMap<String, String>) -> Option<Place> {
+        let label = |key: &str| of.get(key).map_or("", String::as_str);
+        if label(labels::NODE_TYPE) == "head" {
+            return Some(Place { group: HEAD_GROUP.to_owned(), slot: 0, host: 0 });
+        }
+        let slot = label(labels::REPLICA_INDEX).parse().ok()?;
+        let host = match label(labels::HOST_INDEX) {
+            "" => 0,
+            text => text.parse().ok()?,
+        };
+        Some(Place { group: label(labels::GROUP).to_owned(), slot, host })
+    }
 }
 
 /// A pod that is gone, as it was last seen.
@@ -223,18 +243,9 @@ impl PodView {
         self.phase == "Running" && self.deleting.is_none()
     }
 
-    /// Where the pod says it stands. KubeRay's workers carry the replica index too (since v1.5); older ones do not.
-    /// The head needs no label for it.
+    /// Where the pod says it stands.
     pub fn place(&self) -> Option<Place> {
-        if self.label(labels::NODE_TYPE) == "head" {
-            return Some(Place { group: HEAD_GROUP.to_owned(), slot: 0, host: 0 });
-        }
-        let slot = self.label(labels::REPLICA_INDEX).parse().ok()?;
-        let host = match self.label(labels::HOST_INDEX) {
-            "" => 0,
-            text => text.parse().ok()?,
-        };
-        Some(Place { group: self.label(labels::GROUP).to_owned(), slot, host })
+        Place::from_labels(&self.labels)
     }
 
     /// The Ray container's status, matched by the name of `spec.containers[0]`.

@@ -9,6 +9,9 @@ pub mod resources;
 use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::jiff::Timestamp;
 
+use crate::api::names::annotations;
+use crate::observe::seen::Place;
+
 /// What to do about one object, what to say about it, and when to look again.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan<S> {
@@ -70,6 +73,16 @@ pub enum Action {
         name: String,
         uid: String,
     },
+}
+
+impl Action {
+    /// The place that a pod is created for, and its incarnation there.
+    pub fn place(&self) -> Option<(Place, u32)> {
+        let Action::CreatePod(pod) = self else { return None };
+        let place = Place::from_labels(pod.metadata.labels.as_ref()?)?;
+        let incarnation = pod.metadata.annotations.as_ref().and_then(|a| a.get(annotations::INCARNATION));
+        Some((place, incarnation.and_then(|i| i.parse().ok()).unwrap_or(0)))
+    }
 }
 
 /// An event for the user.

@@ -369,8 +369,15 @@ impl World {
             if fate == Fate::DiesBefore {
                 return false;
             }
+            let attempt = step.action.place();
+            if let Some((place, incarnation)) = attempt.clone() {
+                self.index.attempt(UID, place, incarnation);
+            }
             if fate != Fate::Refused {
                 self.effect(&step, fate == Fate::Answered);
+            }
+            if let Some((place, _)) = attempt.filter(|_| matches!(fate, Fate::Refused | Fate::Answered)) {
+                self.index.settled(UID, &place);
             }
             if fate == Fate::DiesAfter {
                 return false;

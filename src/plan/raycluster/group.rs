@@ -127,6 +127,9 @@ pub(super) fn plan(scene: &Scene<'_>, group: &WorkerGroupSpec) -> Part {
                     (None, None) => format!("group {} wants {wanted} replicas and had {before}", group.group_name),
                 },
             };
+            if let Some(attempted) = scene.seen.attempted.get(&place) {
+                identity.incarnation = *attempted;
+            }
             let pod = loop {
                 let pod = build::worker_pod(scene.cluster, group, identity, scene.config).pod;
                 if taken.insert(pod.metadata.name.clone().unwrap_or_default()) {

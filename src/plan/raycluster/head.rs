@@ -38,6 +38,7 @@ pub(super) fn plan(scene: &Scene<'_>) -> Part {
     if live.is_empty() && dead.is_empty() && leaving.is_empty() && may_restart(scene) {
         let departed = scene.departed(&place);
         let (incarnation, quick_failures) = departed.map_or((0, 0), |gone| pace::after(&gone.pod, gone.at));
+        let incarnation = scene.seen.attempted.get(&place).copied().unwrap_or(incarnation);
         let mut identity = Identity { slot: 0, host: 0, incarnation, quick_failures };
         let why = match departed {
             Some(gone) => format!("to replace {}, which is gone", gone.pod.name),
