@@ -95,7 +95,7 @@ pub struct Flags {
     /// Requests at once after a quiet time [default: 200]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub burst: Option<i64>,
-    /// Kubeconfig file [default: $KUBECONFIG, ~/.kube/config, then the pod's service account]
+    /// Kubeconfig file [default: $KUBECONFIG, the pod's service account, then ~/.kube/config]
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
     /// Log level debug, unless another flag says otherwise

@@ -44,7 +44,7 @@ pub struct Config {
     pub qps: f64,
     /// Requests that may go out at once after a quiet time; at least 1.
     pub burst: u32,
-    /// `--kubeconfig`; `None`: `KUBECONFIG`, then `~/.kube/config`, then the pod's service account.
+    /// `--kubeconfig`; `None`: `KUBECONFIG`, then the pod's service account, then `~/.kube/config`.
     pub kubeconfig: Option<PathBuf>,
     pub gates: FeatureGates,
     pub env: EnvSettings,

@@ -215,7 +215,7 @@ expect "mounted" 'pod()["volumes"] == [{"name": "config", "configMap": {"name": 
 expect "rolls when it changes" '"checksum/config" in one("Deployment")["spec"]["template"]["metadata"]["annotations"]'
 python3 -c 'import json,sys; print([o for o in json.load(open(sys.argv[1]))["items"] if o["kind"] == "ConfigMap"][0]["data"]["config.yaml"])' "$work/objects.json" > "$work/json/in.yaml"
 to_json > "$work/objects.json"
-expect "its contents" '{k: v for k, v in one("Configuration").items()} == {"apiVersion": "config.ray.io/v1alpha1", "kind": "Configuration", "metricsAddr": ":8080", "probeAddr": ":8082", "enableLeaderElection": True, "reconcileConcurrency": 1, "qps": 100, "burst": 200, "enableMetrics": True, "useKubernetesProxy": False, "watchNamespace": "a", "logStdoutEncoder": "json", "defaultPodLabels": {"team": "x"}, "defaultContainerEnvs": [{"name": "A", "value": "b"}]}'
+expect "its contents" '{k: v for k, v in one("Configuration").items()} == {"apiVersion": "config.ray.io/v1alpha1", "kind": "Configuration", "metricsAddr": ":8080", "probeAddr": ":8082", "enableLeaderElection": True, "reconcileConcurrency": 10, "qps": 100, "burst": 200, "enableMetrics": True, "useKubernetesProxy": False, "watchNamespace": "a", "logStdoutEncoder": "json", "defaultPodLabels": {"team": "x"}, "defaultContainerEnvs": [{"name": "A", "value": "b"}]}'
 
 render "proxy" --set useKubernetesProxy=true
 expect "flag and right" '"--use-kubernetes-proxy=true" in args() and may(cluster_rules(), "", "services/proxy") == ["get"]'

@@ -195,27 +195,21 @@ impl Hands {
         };
         let request = Request::new(path(plural, namespace)).delete(name, &params);
         match self.call::<Deleted<W>>(request).await {
-            Ok(Deleted::Leaving(object)) => {
+            Ok(Deleted::Object(object)) => {
                 let view: V = object.into();
-                self.index.apply(view);
-                Ok(())
+                if view.is_leaving() {
+                    self.index.leaves(view);
+                    return Ok(());
+                }
             }
-            Ok(Deleted::Gone(_)) => {
-                self.index.remove::<V>(namespace, name, uid, FOR_EVER, Timestamp::now());
-                Ok(())
-            }
-            Err(kube::Error::Api(status)) if status.is_not_found() => {
-                self.index.remove::<V>(namespace, name, uid, FOR_EVER, Timestamp::now());
-                Ok(())
-            }
+            Ok(Deleted::Gone(_)) => {}
+            Err(kube::Error::Api(status)) if status.is_not_found() => {}
             Err(kube::Error::Api(status))
-                if status.is_conflict() && !self.is_there::<W, V>(plural, namespace, name, uid).await? =>
-            {
-                self.index.remove::<V>(namespace, name, uid, FOR_EVER, Timestamp::now());
-                Ok(())
-            }
-            Err(error) => Err(error.into()),
+                if status.is_conflict() && !self.is_there::<W, V>(plural, namespace, name, uid).await? => {}
+            Err(error) => return Err(error.into()),
         }
+        self.index.remove::<V>(namespace, name, uid, FOR_EVER, Timestamp::now());
+        Ok(())
     }
 
     /// Whether exactly that object still exists. A conflict over a delete can mean a successor of the same name, or
@@ -284,11 +278,11 @@ fn is_blocked(step: &Step, stopped: &[Stopped]) -> bool {
     stopped.iter().any(|s| s.stage < step.stage && (s.stage == Stage::Services || s.scope == step.scope))
 }
 
-/// The answer to a delete: the object when it takes time, a bare Status when it was gone at once.
+/// The answer to a delete: the object, as it leaves or as it last was, or a bare Status.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Deleted<W> {
-    Leaving(W),
+    Object(W),
     Gone(#[allow(dead_code)] serde::de::IgnoredAny),
 }
 

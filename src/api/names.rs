@@ -91,12 +91,6 @@ pub fn label_value(s: &str) -> String {
     keep_end(s, 63)
 }
 
-/// A child's name of at most 50 bytes: the end is kept, a leading digit or punctuation mark becomes `r` (KubeRay's rule).
-pub fn child_name(s: &str) -> String {
-    let kept = keep_end(s, 50);
-    if kept.starts_with(|c: char| c.is_ascii_digit()) { format!("r{}", &kept[1..]) } else { kept }
-}
-
 fn keep_end(s: &str, max: usize) -> String {
     let mut start = s.len().saturating_sub(max);
     while !s.is_char_boundary(start) {

@@ -366,7 +366,7 @@ pub struct HeadInfo {
     pub service_ip: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_name: Option<String>,
-    /// Address of the load balancer or the node ports of `<cluster>-head-external`, when `serviceType` asks for one.
+    /// Address of the load balancer of `<cluster>-head-external`, when `serviceType` asks for one and it has come.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub external_address: Option<String>,
 }

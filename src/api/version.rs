@@ -18,6 +18,11 @@ pub fn parse(text: &str) -> Option<RayVersion> {
     Some((major.parse().ok()?, minor.parse().ok()?, patch))
 }
 
+/// Whether `rayVersion` names this version or a later one. `false` when it names none.
+pub fn at_least(version: Option<&str>, major: u32, minor: u32) -> bool {
+    version.and_then(parse).is_some_and(|v| v >= (major, minor, 0))
+}
+
 #[cfg(test)]
 mod tests {
     #[test]

@@ -22,7 +22,9 @@ pub trait Child: Clone + PartialEq + Send + Sync + 'static {
     fn owner_uid(&self) -> &str;
     fn owner_name(&self) -> &str;
     fn resource_version(&self) -> u64;
-    /// Both have this resource version only: nothing that matters changed.
+    /// It is being deleted, and still there.
+    fn is_leaving(&self) -> bool;
+    /// Nothing that matters differs: at most the resource version.
     fn same(&self, other: &Self) -> bool;
     fn family(inner: &mut Inner) -> &mut Family<Self>;
     /// Called when one is gone for good.
@@ -152,6 +154,14 @@ impl Index {
         owners.extend(news.then(|| owner_of(&view)));
         family.insert(Arc::new(view));
         owners
+    }
+
+    /// Takes in the answer to a delete: the child as it leaves. If the watch has said already that it is gone, it is.
+    pub fn leaves<V: Child>(&self, view: V) {
+        let gone = self.lock().tombstones.contains_key(view.uid());
+        if !gone {
+            self.apply(view);
+        }
     }
 
     /// Takes out a child that went in `version` ([`FOR_EVER`] when the API server said that it is gone). `uid` guards
@@ -345,6 +355,9 @@ impl Child for PodView {
         other.resource_version.clone_from(&self.resource_version);
         *self == other
     }
+    fn is_leaving(&self) -> bool {
+        self.deleting.is_some()
+    }
     fn family(inner: &mut Inner) -> &mut Family<Self> {
         &mut inner.pods
     }
@@ -380,6 +393,9 @@ impl Child for ServiceView {
         let mut other = other.clone();
         other.resource_version.clone_from(&self.resource_version);
         *self == other
+    }
+    fn is_leaving(&self) -> bool {
+        self.deleting
     }
     fn family(inner: &mut Inner) -> &mut Family<Self> {
         &mut inner.services

@@ -35,8 +35,8 @@ pub struct Step {
     pub stage: Stage,
     /// CamelCase, as in events: `CreatedHeadPod`, `DeletedWorkerPod`, ...
     pub reason: &'static str,
-    /// What it is about, within the reason: a group's name, a Service's name. A failure holds back steps of the same
-    /// reason and scope only.
+    /// What it is about, within the reason: a group's name, a Service's name. A failure holds back the steps of its reason
+    /// and scope, and later stages of its scope.
     pub scope: String,
     /// Why, in a sentence that a user understands. Goes to the event, the log and `plan -f`.
     pub why: String,

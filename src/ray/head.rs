@@ -1,5 +1,6 @@
 //! One bounded GET to a head's dashboard, directly or through the API server, that says which layer failed.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use http::{Request, StatusCode, header};
@@ -7,6 +8,7 @@ use http_body_util::{BodyExt, Empty, Limited};
 use hyper_util::rt::TokioIo;
 use kube::Client;
 use tokio::net::{TcpStream, lookup_host};
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use crate::plan::AskHead;
@@ -14,7 +16,7 @@ use crate::plan::AskHead;
 const CONNECT: Duration = Duration::from_secs(3);
 const ANSWER: Duration = Duration::from_secs(10);
 /// A summary of a thousand nodes takes some 10 MB.
-const LARGEST_BODY: usize = 32 << 20;
+const LARGEST_BODY: usize = 16 << 20;
 
 /// How to reach heads.
 #[derive(Clone)]
@@ -40,35 +42,27 @@ impl Trouble {
 }
 
 impl Route {
-    /// Gets a path of the head's dashboard.
+    /// Gets a path of the head's dashboard: 3 s each for name and connection, 10 s for the answer, 16 MiB at most. `bodies`
+    /// bounds how many answers are read at once; a head that says nothing holds none of its permits.
     ///
     /// # Errors
     /// The layer that failed: name, connection, HTTP status or login.
-    pub async fn get(&self, head: &AskHead, path: &str) -> Result<Vec<u8>, Trouble> {
+    pub async fn get(&self, head: &AskHead, path: &str, bodies: &Semaphore) -> Result<Vec<u8>, Trouble> {
         match self {
-            Route::Direct => direct(head, path).await,
-            Route::Proxy(client) => proxied(client, head, path).await,
+            Route::Direct => direct(head, path, bodies).await,
+            Route::Proxy(client) => proxied(client, head, path, bodies).await,
         }
     }
 }
 
-async fn direct(head: &AskHead, path: &str) -> Result<Vec<u8>, Trouble> {
+async fn direct(head: &AskHead, path: &str, bodies: &Semaphore) -> Result<Vec<u8>, Trouble> {
     let target = format!("{}:{}", head.host, head.port);
     let addresses: Vec<_> = timeout(CONNECT, lookup_host(&target))
         .await
         .map_err(|_| Trouble::new("DNS", format!("{} was not resolved in time", head.host)))?
         .map_err(|e| Trouble::new("DNS", format!("{}: {e}", head.host)))?
         .collect();
-    let Some(address) = addresses.first() else {
-        return Err(Trouble::new("DNS", format!("{} has no address", head.host)));
-    };
-    let stream = timeout(CONNECT, TcpStream::connect(address))
-        .await
-        .map_err(|_| Trouble::new("address", format!("no connection to {address} within {} s", CONNECT.as_secs())))?
-        .map_err(|e| match e.kind() {
-            std::io::ErrorKind::ConnectionRefused => Trouble::new("port", format!("{address}: {e}")),
-            _ => Trouble::new("address", format!("{address}: {e}")),
-        })?;
+    let stream = connect(&addresses).await?;
     let http = |e: hyper::Error| Trouble::new("HTTP", format!("{target}: {e}"));
     let exchange = async {
         let (mut sender, connection) =
@@ -80,6 +74,7 @@ async fn direct(head: &AskHead, path: &str) -> Result<Vec<u8>, Trouble> {
         let answer = async {
             let response = sender.send_request(request).await.map_err(http)?;
             let status = response.status();
+            let _permit = bodies.acquire().await;
             let body = Limited::new(response.into_body(), LARGEST_BODY).collect().await;
             let body = body.map_err(|e| Trouble::new("HTTP", format!("{target}: {e}")))?.to_bytes().to_vec();
             checked(status, body)
@@ -99,12 +94,29 @@ async fn direct(head: &AskHead, path: &str) -> Result<Vec<u8>, Trouble> {
         .unwrap_or_else(|_| Err(Trouble::new("HTTP", format!("{target} did not answer within {} s", ANSWER.as_secs()))))
 }
 
-async fn proxied(client: &Client, head: &AskHead, path: &str) -> Result<Vec<u8>, Trouble> {
+/// Connects to the first address that takes the connection: after a change of head, cluster DNS may name the old one too.
+async fn connect(addresses: &[SocketAddr]) -> Result<TcpStream, Trouble> {
+    let mut last = Trouble::new("DNS", "the head's name has no address");
+    for address in addresses {
+        last = match timeout(CONNECT, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Err(e)) if e.kind() == std::io::ErrorKind::ConnectionRefused => {
+                Trouble::new("port", format!("{address}: {e}"))
+            }
+            Ok(Err(e)) => Trouble::new("address", format!("{address}: {e}")),
+            Err(_) => Trouble::new("address", format!("no connection to {address} within {} s", CONNECT.as_secs())),
+        };
+    }
+    Err(last)
+}
+
+async fn proxied(client: &Client, head: &AskHead, path: &str, bodies: &Semaphore) -> Result<Vec<u8>, Trouble> {
     let uri = format!("/api/v1/namespaces/{}/services/{}:{}/proxy{path}", head.namespace, head.service, head.port);
     let request = Request::get(uri).body(kube::client::Body::empty()).map_err(|e| Trouble::new("HTTP", e))?;
     let exchange = async {
         let response = client.send(request).await.map_err(|e| Trouble::new("HTTP", e))?;
         let status = response.status();
+        let _permit = bodies.acquire().await;
         let body = Limited::new(response.into_body(), LARGEST_BODY).collect().await;
         let body = body.map_err(|e| Trouble::new("HTTP", e))?.to_bytes().to_vec();
         checked(status, body)

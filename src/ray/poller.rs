@@ -16,18 +16,19 @@ use crate::observe::seen::{HeadFacts, Unreachable};
 use crate::observe::watch::Observed;
 use crate::plan::AskHead;
 
-const AT_ONCE: usize = 64;
+/// Answers read at once: bounds memory, whatever heads send.
+const BODIES: usize = 8;
 
 pub struct Poller {
     route: Route,
     observed: Observed,
-    permits: Semaphore,
+    bodies: Semaphore,
     under_way: Mutex<HashMap<String, (AskHead, AbortHandle)>>,
 }
 
 impl Poller {
     pub fn new(route: Route, observed: Observed) -> Arc<Self> {
-        Arc::new(Poller { route, observed, permits: Semaphore::new(AT_ONCE), under_way: Mutex::default() })
+        Arc::new(Poller { route, observed, bodies: Semaphore::new(BODIES), under_way: Mutex::default() })
     }
 
     /// Asks when the question's time has come, and triggers a pass with the answer. The same question under way is
@@ -65,9 +66,7 @@ impl Poller {
         if let Some(wait) = question.not_before.map(|at| at.duration_since(Timestamp::now())) {
             tokio::time::sleep(Duration::try_from(wait).unwrap_or_default()).await;
         }
-        // The semaphore is never closed.
-        let _permit = self.permits.acquire().await;
-        let answer = self.route.get(question, nodes::PATH).await.and_then(|body| {
+        let answer = self.route.get(question, nodes::PATH, &self.bodies).await.and_then(|body| {
             nodes::parse(&body)
                 .map_err(|e| Trouble { layer: "HTTP", message: format!("not the answer of a Ray dashboard: {e}") })
         });

@@ -323,16 +323,6 @@ impl Metrics {
         self.reconcile_panics.with_label_values(&[controller]).inc();
     }
 
-    /// A pass was given up because it took too long. Counts beside [`Metrics::reconciled`].
-    pub fn timed_out(&self, controller: &'static str) {
-        self.reconcile_timeouts.with_label_values(&[controller]).inc();
-    }
-
-    /// A pass failed for good, until something changes. Counts beside [`Metrics::reconciled`].
-    pub fn failed_for_good(&self, controller: &'static str) {
-        self.reconcile_terminal_errors.with_label_values(&[controller]).inc();
-    }
-
     /// Whether this process leads the election of that name.
     pub fn leading(&self, lease: &str, leads: bool) {
         self.leader.with_label_values(&[lease]).set(i64::from(leads));

@@ -13,7 +13,6 @@ pub mod pod;
 pub mod ports;
 pub mod probes;
 pub mod quote;
-pub mod ray_version;
 pub mod recreate_hash;
 pub mod service;
 pub mod shell;
@@ -29,7 +28,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use crate::api::RayCluster;
 use crate::api::names::{HEAD_GROUP, labels};
-use crate::api::raycluster::WorkerGroupSpec;
+use crate::api::raycluster::{WorkerGroupSpec, ray_container};
 
 pub use pod::{head_pod, worker_pod};
 pub use service::{head_external_service, head_service};
@@ -154,10 +153,14 @@ pub(crate) fn creator(cluster: &RayCluster) -> &'static str {
     }
 }
 
-/// Whether the head has a dashboard that can be asked: not when `include-dashboard` is false.
+/// Whether the head has a dashboard that can be asked: not when `include-dashboard` is false, in `rayStartParams` or in the
+/// head's own `ray start`.
 pub fn has_dashboard(cluster: &RayCluster) -> bool {
-    let params = cluster.spec.head_group_spec.ray_start_params.as_ref();
-    !params.and_then(|p| p.get("include-dashboard")).is_some_and(|v| v.trim().eq_ignore_ascii_case("false"))
+    let none = BTreeMap::new();
+    let head = &cluster.spec.head_group_spec;
+    let params = head.ray_start_params.as_ref().unwrap_or(&none);
+    let said = ray_container(&head.template).and_then(|ray| start_params::effective(params, ray, "include-dashboard"));
+    !said.is_some_and(|v| v.trim().eq_ignore_ascii_case("false"))
 }
 
 /// Makes the cluster the controller of a child, so that the child is deleted with it.

@@ -7,8 +7,9 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::address::{head_port, port_number};
 use super::own_start::OwnStart;
-use super::{Group, creator, ray_version};
+use super::{Group, creator};
 use crate::api::names::{PORT_DASHBOARD, PORT_DASHBOARD_AGENT, PORT_SERVE};
+use crate::api::version;
 
 /// Adds the probes that the Ray container lacks. From Ray 2.53 on the dashboard agent answers for the whole node; before,
 /// a shell command asks the raylet and, on the head, the control store.
@@ -19,7 +20,7 @@ pub(crate) fn add(ray: &mut Container, group: Group, params: &BTreeMap<String, S
     let agent = agent.and_then(port_number).unwrap_or(PORT_DASHBOARD_AGENT);
     let raylet = ask(agent, "api/local_raylet_healthz", 2);
 
-    let healthy = if ray_version::at_least(group.cluster.spec.ray_version.as_deref(), 2, 53) {
+    let healthy = if version::at_least(group.cluster.spec.ray_version.as_deref(), 2, 53) {
         let http =
             HTTPGetAction { path: Some("/api/healthz".into()), port: IntOrString::Int(agent), ..Default::default() };
         Probe { http_get: Some(http), ..Probe::default() }

@@ -91,8 +91,8 @@ fn refused(scene: &Scene<'_>, steps: &[Step]) -> Option<(&'static str, String)> 
 fn head_not_ready(scene: &Scene<'_>) -> Option<Verdict> {
     let head = live(scene.heads(), scene).next();
     let message = match head {
-        None if scene.heads().next().is_some() => "The old head pod is still going away; a new one follows".to_owned(),
-        None => "There is no head pod yet".to_owned(),
+        None if scene.heads().next().is_some() => "The old head pod is still going away".to_owned(),
+        None => "There is no head pod".to_owned(),
         Some(head) if head.is_ready() => return None,
         Some(head) => format!("Head pod {} is not Ready: {}", head.name, symptoms::state_of(head)),
     };
