@@ -2,6 +2,10 @@
 RAY_OPERATOR_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/ray-operator
 export CARGO_TARGET_DIR ?= $(RAY_OPERATOR_CACHE)/cargo
 export INSTA_UPDATE ?= no
+# Cargo takes sources of another checkout for built when they are older than its last build: say that they are not.
+ifneq ($(shell cat $(CARGO_TARGET_DIR)/checkout 2>/dev/null),$(CURDIR))
+$(shell mkdir -p $(CARGO_TARGET_DIR) && touch src/lib.rs src/main.rs && echo $(CURDIR) > $(CARGO_TARGET_DIR)/checkout)
+endif
 
 .PHONY: help test test-full lint test-unit test-apiserver test-chart test-e2e crds schemas demo demo-down cluster-up cluster-down cluster-status
 
