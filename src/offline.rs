@@ -8,6 +8,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::api::names::labels;
 use crate::api::{RayCluster, RayClusterStatus};
 use crate::observe::seen::{PodView, Seen, ServiceView};
 use crate::observe::wire::{PodWire, ServiceWire};
@@ -121,7 +122,13 @@ impl Given {
         let pods = self.pods.iter().filter(|p| p.owner_uid == uid).map(|p| (p.name.clone(), Arc::new(p.clone())));
         let services =
             self.services.iter().filter(|s| s.owner_uid == uid).map(|s| (s.name.clone(), Arc::new(s.clone())));
-        Seen { pods: pods.collect(), services: services.collect(), ..Seen::default() }
+        let name = cluster.metadata.name.as_deref().unwrap_or_default();
+        let others = self
+            .pods
+            .iter()
+            .filter(|p| p.owner_uid != uid && p.label(labels::NODE_TYPE) == "head" && p.label(labels::CLUSTER) == name);
+        let other_heads = others.map(|p| Arc::new(p.clone())).collect();
+        Seen { other_heads, pods: pods.collect(), services: services.collect(), ..Seen::default() }
     }
 }
 

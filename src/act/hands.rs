@@ -63,7 +63,7 @@ impl Hands {
             let (blocked, mut current): (Vec<_>, Vec<_>) =
                 std::mem::replace(&mut ready, later).into_iter().partition(|s| is_blocked(s, &stopped));
             stopped.extend(blocked.into_iter().map(Stopped::from));
-            let mut width = 1;
+            let (mut width, mut silent) = (1, false);
             while !current.is_empty() {
                 let batch: Vec<Step> = current.drain(..width.min(current.len())).collect();
                 let outcomes = join_all(batch.into_iter().map(|step| self.one(owner, step, now))).await;
@@ -71,6 +71,7 @@ impl Hands {
                     match outcome {
                         Ok(()) => done.done.push(step),
                         Err((failure, news)) => {
+                            silent |= failure.kind == FailureKind::Unavailable;
                             current.retain(|s| s.scope != step.scope);
                             stopped.push(Stopped::from(step));
                             if news && !done.news.iter().any(|f| f.step == failure.step && f.scope == failure.scope) {
@@ -80,13 +81,19 @@ impl Hands {
                     }
                 }
                 width = (width * 2).min(WIDEST);
+                if silent {
+                    // What does not answer here would hold the pass for as long each time: the rest has its turn later.
+                    done.more = true;
+                    ready.clear();
+                    break;
+                }
             }
         }
         done.stopped = stopped.into_iter().map(|s| (s.reason, s.scope)).collect();
         done
     }
 
-    async fn one(&self, owner: &Owner, step: Step, now: Timestamp) -> (Step, Result<(), (Failure, bool)>) {
+    async fn one(&self, owner: &Owner, mut step: Step, now: Timestamp) -> (Step, Result<(), (Failure, bool)>) {
         let attempt = step.action.place();
         if let Some((place, incarnation)) = attempt.clone() {
             self.index.attempt(&owner.uid, place, incarnation);
@@ -99,7 +106,7 @@ impl Hands {
         if let Some((place, _)) = attempt.filter(|_| !unknown) {
             self.index.settled(&owner.uid, &place);
         }
-        let result = outcome.map_err(|refusal| {
+        let result = outcome.map(|made| step.tell &= made).map_err(|refusal| {
             let (verb, what) = describe(&step.action);
             let failure = Failure {
                 kind: refusal.kind,
@@ -117,7 +124,8 @@ impl Hands {
         (step, result)
     }
 
-    async fn effect(&self, owner: &str, action: &Action) -> Result<(), Refusal> {
+    /// Says whether it changed anything.
+    async fn effect(&self, owner: &str, action: &Action) -> Result<bool, Refusal> {
         match action {
             Action::CreatePod(pod) => self.create::<Pod, PodWire, PodView>(owner, "pods", pod, &pod.metadata).await,
             Action::CreateService(service) => {
@@ -141,7 +149,7 @@ impl Hands {
         plural: &str,
         object: &K,
         meta: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta,
-    ) -> Result<(), Refusal>
+    ) -> Result<bool, Refusal>
     where
         K: Serialize,
         W: DeserializeOwned + Into<V>,
@@ -155,13 +163,13 @@ impl Hands {
         match self.call::<W>(request.create(&params, body)).await {
             Ok(made) => {
                 self.index.apply::<V>(made.into());
-                Ok(())
+                Ok(true)
             }
             Err(kube::Error::Api(status)) if status.is_already_exists() => {
                 let existing: V = self.call::<W>(request.get(name, &Default::default())).await?.into();
                 if existing.owner_uid() == owner {
                     self.index.apply::<V>(existing);
-                    Ok(())
+                    Ok(false)
                 } else {
                     let message = format!("{plural} {name} exists and belongs to somebody else");
                     Err(Refusal::new(FailureKind::NameTaken, message))
@@ -173,18 +181,18 @@ impl Hands {
 
     /// A merge patch: lists of ours (ports) are replaced as a whole, so that one taken out goes; node ports and the
     /// annotations of others stay. Server-side apply would keep ports of the first, plain create.
-    async fn patch_service(&self, service: &Service) -> Result<(), Refusal> {
+    async fn patch_service(&self, service: &Service) -> Result<bool, Refusal> {
         let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
         let name = service.metadata.name.as_deref().unwrap_or_default();
         let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
         let request = Request::new(path("services", namespace)).patch(name, &params, &Patch::Merge(service));
         let made: ServiceView = self.call::<ServiceWire>(request).await?.into();
         self.index.apply(made);
-        Ok(())
+        Ok(true)
     }
 
     /// Deletes exactly that object. One that is gone already, or whose name a successor bears, is success.
-    async fn delete<W, V>(&self, plural: &str, namespace: &str, name: &str, uid: &str) -> Result<(), Refusal>
+    async fn delete<W, V>(&self, plural: &str, namespace: &str, name: &str, uid: &str) -> Result<bool, Refusal>
     where
         W: DeserializeOwned + Into<V>,
         V: Child,
@@ -199,7 +207,7 @@ impl Hands {
                 let view: V = object.into();
                 if view.is_leaving() {
                     self.index.leaves(view);
-                    return Ok(());
+                    return Ok(true);
                 }
             }
             Ok(Deleted::Gone(_)) => {}
@@ -209,7 +217,7 @@ impl Hands {
             Err(error) => return Err(error.into()),
         }
         self.index.remove::<V>(namespace, name, uid, FOR_EVER, Timestamp::now());
-        Ok(())
+        Ok(true)
     }
 
     /// Whether exactly that object still exists. A conflict over a delete can mean a successor of the same name, or

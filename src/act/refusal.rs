@@ -42,6 +42,7 @@ fn kind(status: &Status) -> FailureKind {
         400 | 403 if says("admission webhook") || says("ValidatingAdmissionPolicy") || status.code == 403 => {
             FailureKind::AdmissionDenied
         }
+        500 if says("failed calling webhook") => FailureKind::AdmissionDenied,
         400 | 422 if says("denied") => FailureKind::AdmissionDenied,
         400 | 422 => FailureKind::Invalid,
         409 if says("already exists") => FailureKind::NameTaken,
@@ -93,6 +94,11 @@ mod tests {
             (409, r#"pods "a" already exists"#, NameTaken),
             (409, r#"Operation cannot be fulfilled on pods "a": the object has been modified"#, Unavailable),
             (500, "etcdserver: request timed out", Unavailable),
+            (
+                500,
+                r#"Internal error occurred: failed calling webhook "w.example.com": context deadline exceeded"#,
+                AdmissionDenied,
+            ),
             (429, "too many requests", Unavailable),
         ];
         for (code, message, kind) in table {

@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::{EnvVar, PodTemplateSpec, VolumeMount};
 
 use super::constraints::{MAX_RAYCLUSTER_NAME, NUMERIC_START_PARAMS, RESOURCE_START_PARAMS, SWITCH_START_PARAMS};
 use super::messages as m;
+use super::names::head_external_service_name;
 use super::names::{HEAD_GROUP, annotations, labels};
 use super::raycluster::{RayCluster, WorkerGroupSpec, ray_container};
 use super::{syntax, validation_options, version};
@@ -52,6 +53,13 @@ pub fn raycluster(object: &RayCluster) -> Vec<Fault> {
     group(&mut faults, at, &head.template, &head.ray_start_params, &head.resources, &head.labels);
     faults.when(has_key(&head.ray_start_params, "redis-username"), params_at(at), m::REDIS_USERNAME_PARAM);
     faults.when(env(&head.template, "REDIS_USERNAME").is_some(), env_at(at), m::REDIS_USERNAME_ENV);
+
+    let service = head.head_service.as_ref().and_then(|s| s.metadata.name.as_deref());
+    faults.when(
+        service == Some(&head_external_service_name(name)),
+        "spec.headGroupSpec.headService.metadata.name",
+        "this is the name of the Service for people outside (serviceType NodePort or LoadBalancer): choose another",
+    );
 
     let autoscaler_v2 = validation_options::autoscaler_v2(spec);
     let version = spec.ray_version.as_deref().and_then(version::parse);

@@ -1,11 +1,13 @@
 //! Children by owner, kept current by the watches and by the answers to our own writes, so that a pass never decides
 //! on less than this process has done already.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
+
+use crate::api::names::labels;
 
 use super::seen::{Departed, Failure, HeadFacts, Place, PodView, Seen, ServiceView};
 
@@ -22,6 +24,10 @@ pub trait Child: Clone + PartialEq + Send + Sync + 'static {
     fn owner_uid(&self) -> &str;
     fn owner_name(&self) -> &str;
     fn resource_version(&self) -> u64;
+    /// The cluster whose head Service finds it.
+    fn head_of(&self) -> Option<&str> {
+        None
+    }
     /// It is being deleted, and still there.
     fn is_leaving(&self) -> bool;
     /// Nothing that matters differs: at most the resource version.
@@ -36,11 +42,13 @@ pub trait Child: Clone + PartialEq + Send + Sync + 'static {
 pub struct Family<V> {
     owner_of: HashMap<(String, String), String>,
     by_owner: HashMap<String, BTreeMap<String, Arc<V>>>,
+    /// Names by namespace and cluster, of those that a cluster's head Service finds.
+    heads: HashMap<(String, String), BTreeSet<String>>,
 }
 
 impl<V> Default for Family<V> {
     fn default() -> Self {
-        Family { owner_of: HashMap::new(), by_owner: HashMap::new() }
+        Family { owner_of: HashMap::new(), by_owner: HashMap::new(), heads: HashMap::new() }
     }
 }
 
@@ -53,6 +61,9 @@ impl<V: Child> Family<V> {
     fn insert(&mut self, view: Arc<V>) {
         let key = (view.namespace().to_owned(), view.name().to_owned());
         self.take(&key);
+        if let Some(cluster) = view.head_of() {
+            self.heads.entry((key.0.clone(), cluster.to_owned())).or_default().insert(key.1.clone());
+        }
         self.owner_of.insert(key, view.owner_uid().to_owned());
         self.by_owner.entry(view.owner_uid().to_owned()).or_default().insert(view.name().to_owned(), view);
     }
@@ -63,6 +74,15 @@ impl<V: Child> Family<V> {
         let gone = siblings.remove(&key.1);
         if siblings.is_empty() {
             self.by_owner.remove(&owner);
+        }
+        if let Some(cluster) = gone.as_ref().and_then(|g| g.head_of()) {
+            let shelf = (key.0.clone(), cluster.to_owned());
+            if let Some(names) = self.heads.get_mut(&shelf) {
+                names.remove(&key.1);
+                if names.is_empty() {
+                    self.heads.remove(&shelf);
+                }
+            }
         }
         gone
     }
@@ -144,10 +164,6 @@ impl Index {
         if known.as_ref().is_some_and(|k| k.uid() == view.uid() && k.resource_version() > view.resource_version()) {
             return Vec::new();
         }
-        if view.owner_uid().is_empty() {
-            let key = (view.namespace().to_owned(), view.name().to_owned());
-            return family.take(&key).map(|gone| owner_of(&*gone)).into_iter().collect();
-        }
         let news = known.as_ref().is_none_or(|k| !k.same(&view));
         let mut owners: Vec<Owner> = Vec::new();
         owners.extend(known.filter(|k| k.owner_uid() != view.owner_uid()).map(|k| owner_of(&*k)));
@@ -211,10 +227,14 @@ impl Index {
     }
 
     /// All that a planner may know about an owner's surroundings.
-    pub fn seen(&self, owner_uid: &str) -> Seen {
+    pub fn seen(&self, owner: &Owner) -> Seen {
         let inner = self.lock();
+        let owner_uid = owner.uid.as_str();
         let memory = inner.memory.get(owner_uid);
+        let heads = inner.pods.heads.get(&(owner.namespace.clone(), owner.name.clone())).into_iter().flatten();
+        let heads = heads.filter_map(|name| inner.pods.find(&owner.namespace, name));
         Seen {
+            other_heads: heads.filter(|p| p.owner_uid != owner_uid).cloned().collect(),
             pods: inner.pods.of(owner_uid),
             services: inner.services.of(owner_uid),
             failures: memory.map(|m| m.failures.clone()).unwrap_or_default(),
@@ -354,6 +374,9 @@ impl Child for PodView {
         let mut other = other.clone();
         other.resource_version.clone_from(&self.resource_version);
         *self == other
+    }
+    fn head_of(&self) -> Option<&str> {
+        (self.label(labels::NODE_TYPE) == "head").then(|| self.label(labels::CLUSTER))
     }
     fn is_leaving(&self) -> bool {
         self.deleting.is_some()

@@ -13,6 +13,8 @@ use crate::api::names::{HEAD_GROUP, labels};
 pub struct Seen {
     /// Pods that the object controls, by name. Pods of others that bear its labels are not among them.
     pub pods: BTreeMap<String, Arc<PodView>>,
+    /// Head pods of others that the head Service would find as well: left by an earlier cluster of the same name.
+    pub other_heads: Vec<Arc<PodView>>,
     /// Services that the object controls, by name.
     pub services: BTreeMap<String, Arc<ServiceView>>,
     /// Effects of this object that failed and have not succeeded since, oldest first.

@@ -154,7 +154,7 @@ impl Driver {
         let owner = watch::owner(cluster);
         let index = &self.observed.index;
         let now = Timestamp::now();
-        let mut plan = plan::raycluster::plan(cluster, &index.seen(&owner.uid), now, &self.config);
+        let mut plan = plan::raycluster::plan(cluster, &index.seen(&owner), now, &self.config);
         let mut more = false;
         let mut unheard = Vec::new();
         if !plan.steps.is_empty() {
@@ -175,7 +175,7 @@ impl Driver {
             unheard.extend(events::of_steps(&done.done));
             unheard.extend(done.news.iter().map(|f| events::of_failure(&owner.namespace, &owner.name, f)));
             more = done.more;
-            plan = plan::raycluster::plan(cluster, &index.seen(&owner.uid), Timestamp::now(), &self.config);
+            plan = plan::raycluster::plan(cluster, &index.seen(&owner), Timestamp::now(), &self.config);
         } else {
             index.keep_failures(&owner.uid, |_| false);
         }

@@ -32,7 +32,13 @@ const WORKER: &[&str] = &[
     "spec.initContainers.wait-gcs-ready.env.RAY_HEAD_ADDRESS: none -> set",
 ];
 
-const SERVICE: &[&str] = &["metadata.annotations: none -> set"];
+const SERVICE: &[&str] = &[
+    "metadata.annotations: none -> set",
+    // Only what no template can change.
+    "spec.selector.app.kubernetes.io/created-by: set -> none",
+    "spec.selector.app.kubernetes.io/name: set -> none",
+    "spec.selector.ray.io/identifier: set -> none",
+];
 
 /// What is not built yet.
 const AUTOSCALER: &[&str] = &[

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use ray_operator::api::RayCluster;
 use ray_operator::api::names::labels;
-use ray_operator::observe::index::{FOR_EVER, Index, Listed};
+use ray_operator::observe::index::{FOR_EVER, Index, Listed, Owner};
 use ray_operator::observe::seen::{
     ContainerState, ContainerView, Failure, FailureKind, HeadFacts, PodCondition, PodView, RayNode, ServiceView,
     Terminated,
@@ -20,6 +20,10 @@ use ray_operator::plan::{Action, Stage, Step};
 use serde::Deserialize;
 
 pub const UID: &str = "c0ffee00-0000-4000-8000-000000000001";
+
+fn owner() -> Owner {
+    Owner { namespace: "default".to_owned(), name: "model".to_owned(), uid: UID.to_owned() }
+}
 
 /// What a watch tells: a child as it is now, or that it is gone.
 #[derive(Clone, Debug)]
@@ -303,7 +307,7 @@ impl World {
     /// One pass of the operator. Says whether it did or wrote anything.
     pub fn pass(&mut self) -> bool {
         let known = self.known.clone();
-        let mut planned = (self.planner)(&known, &self.index.seen(UID), self.now, &self.config);
+        let mut planned = (self.planner)(&known, &self.index.seen(&owner()), self.now, &self.config);
         let mut busy = false;
         if !planned.steps.is_empty() {
             busy = true;
@@ -311,7 +315,7 @@ impl World {
                 self.restart();
                 return true;
             }
-            planned = (self.planner)(&known, &self.index.seen(UID), self.now, &self.config);
+            planned = (self.planner)(&known, &self.index.seen(&owner()), self.now, &self.config);
         } else {
             self.index.keep_failures(UID, |_| false);
         }
@@ -352,7 +356,7 @@ impl World {
 
     fn carry_out(&mut self, mut steps: Vec<Step>) -> bool {
         steps.sort_by_key(|s| s.stage);
-        let held = self.index.seen(UID).failures;
+        let held = self.index.seen(&owner()).failures;
         let mut stopped: Vec<(Stage, &'static str, String)> = Vec::new();
         for step in steps {
             assert!(!step.why.trim().is_empty(), "a step without a reason: {step:?}");

@@ -154,13 +154,16 @@ pub(crate) fn creator(cluster: &RayCluster) -> &'static str {
 }
 
 /// Whether the head has a dashboard that can be asked: not when `include-dashboard` is false, in `rayStartParams` or in the
-/// head's own `ray start`.
+/// head's own `ray start`, nor when its port is known inside the container only.
 pub fn has_dashboard(cluster: &RayCluster) -> bool {
     let none = BTreeMap::new();
     let head = &cluster.spec.head_group_spec;
     let params = head.ray_start_params.as_ref().unwrap_or(&none);
-    let said = ray_container(&head.template).and_then(|ray| start_params::effective(params, ray, "include-dashboard"));
-    !said.is_some_and(|v| v.trim().eq_ignore_ascii_case("false"))
+    let ray = ray_container(&head.template);
+    let said = |flag: &str| ray.and_then(|ray| start_params::effective(params, ray, flag));
+    let off = said("include-dashboard").is_some_and(|v| v.trim().eq_ignore_ascii_case("false"));
+    let hidden = said("dashboard-port").is_some_and(|v| address::port_number(&v).is_none());
+    !off && !hidden
 }
 
 /// Makes the cluster the controller of a child, so that the child is deleted with it.

@@ -11,9 +11,9 @@ use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::address::HeadAddress;
-use super::metadata::{base_labels, pod_labels};
+use super::metadata::base_labels;
+use super::owner;
 use super::ports::{is_redirected, service_ports};
-use super::{Group, Identity, owner};
 use crate::api::RayCluster;
 use crate::api::names::{self, annotations, labels};
 use crate::plan::config::PlanConfig;
@@ -40,7 +40,7 @@ pub fn head_service(cluster: &RayCluster, config: &PlanConfig) -> Service {
         cluster_ip: if headless { Some("None".to_owned()) } else { own.cluster_ip },
         cluster_ips: own.cluster_ips,
         publish_not_ready_addresses: own.publish_not_ready_addresses.or(headless.then_some(true)),
-        selector: Some(selector(cluster, config)),
+        selector: Some(selector(cluster)),
         ports: Some(service_ports(cluster, &address, &own_ports, headless)),
         ip_families: own.ip_families,
         ip_family_policy: own.ip_family_policy,
@@ -67,7 +67,7 @@ pub fn head_external_service(cluster: &RayCluster, config: &PlanConfig) -> Optio
         service_ports(cluster, &HeadAddress::of(cluster, config), own.ports.as_deref().unwrap_or_default(), false);
     let spec = ServiceSpec {
         type_: Some(type_),
-        selector: Some(selector(cluster, config)),
+        selector: Some(selector(cluster)),
         ports: Some(ports),
         // Addresses of the user's Service belong to the one inside.
         cluster_ip: None,
@@ -116,12 +116,10 @@ fn service_labels(cluster: &RayCluster) -> BTreeMap<String, String> {
     all
 }
 
-/// What the head pod really carries: a template may have changed some of it, and the Service has to find the pod then
-/// too.
-fn selector(cluster: &RayCluster, config: &PlanConfig) -> BTreeMap<String, String> {
-    let mut all = pod_labels(Group::head(cluster), Identity::default(), config);
-    all.retain(|key, _| SELECTED.contains(&key.as_str()));
-    all
+/// What every head pod carries, whatever its template says: a changed template must not cut off the head that runs.
+fn selector(cluster: &RayCluster) -> BTreeMap<String, String> {
+    let name = cluster.metadata.name.clone().unwrap_or_default();
+    [(labels::CLUSTER.to_owned(), name), (labels::NODE_TYPE.to_owned(), "head".to_owned())].into()
 }
 
 /// Stamps the object with a hash of itself, so that a later pass sees whether the wish has changed without comparing

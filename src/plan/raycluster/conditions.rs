@@ -3,11 +3,11 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::Scene;
-use super::numbers;
 use super::ready::Verdict;
 use super::standing::{Standing, standing};
 use super::status::transition;
 use super::suspend::Suspension;
+use super::{numbers, symptoms};
 use crate::api::raycluster::RayClusterStatus;
 use crate::observe::seen::{ContainerState, Failure};
 
@@ -39,7 +39,7 @@ pub(super) fn all<'a>(
             type_: type_.to_owned(),
             status: status.to_owned(),
             reason: reason.to_owned(),
-            message: message.to_owned(),
+            message: symptoms::clip(message, LONGEST_MESSAGE).to_owned(),
             last_transition_time: transition(scene.old_condition(type_), status, scene.now),
             observed_generation: scene.cluster.metadata.generation,
         });
@@ -60,6 +60,9 @@ pub(super) fn all<'a>(
     list.extend(old.filter(|c| !OURS.contains(&c.type_.as_str())).cloned());
     list
 }
+
+/// In bytes; the API server's bound is 32 kB for each.
+const LONGEST_MESSAGE: usize = 4096;
 
 const OURS: [&str; 6] =
     ["ReplicaFailure", "HeadPodReady", "RayClusterProvisioned", "RayClusterSuspended", "RayClusterSuspending", "Ready"];

@@ -1,6 +1,7 @@
 //! The head: exactly one pod, and never two that live.
 
 use super::standing::{Standing, standing};
+use super::suspend::LATE;
 use super::{Part, Scene, pace};
 use crate::api::names::{HEAD_GROUP, annotations};
 use crate::observe::seen::{Place, PodView};
@@ -35,7 +36,10 @@ pub(super) fn plan(scene: &Scene<'_>) -> Part {
     }
     // Two heads at one address would split the cluster: the new one waits until the old one is gone.
     let place = Place { group: HEAD_GROUP.to_owned(), slot: 0, host: 0 };
-    if live.is_empty() && dead.is_empty() && leaving.is_empty() && may_restart(scene) {
+    let others = scene.other_heads();
+    let until = others.iter().filter_map(|p| p.deleting.map(|deadline| deadline + LATE)).min();
+    part.look_again = super::earliest(part.look_again, until);
+    if live.is_empty() && dead.is_empty() && leaving.is_empty() && others.is_empty() && may_restart(scene) {
         let departed = scene.departed(&place);
         let (incarnation, quick_failures) = departed.map_or((0, 0), |gone| pace::after(&gone.pod, gone.at));
         let incarnation = scene.seen.attempted.get(&place).copied().unwrap_or(incarnation);

@@ -65,6 +65,16 @@ impl<'a> Scene<'a> {
         self.seen.pods.keys().cloned().chain(refused).collect()
     }
 
+    /// Living head pods that an earlier cluster of this name left; one that hangs on a lost node counts no more.
+    fn other_heads(&self) -> Vec<&'a PodView> {
+        let alive = |p: &&PodView| {
+            p.phase != "Failed"
+                && p.phase != "Succeeded"
+                && p.deleting.is_none_or(|deadline| self.now < deadline + suspend::LATE)
+        };
+        self.seen.other_heads.iter().map(|p| &**p).filter(alive).collect()
+    }
+
     /// Who stood in a place before, if that was lately.
     fn departed(&self, place: &Place) -> Option<&'a Departed> {
         self.seen.departed.get(place).filter(|d| self.now.duration_since(d.at) < LATELY)

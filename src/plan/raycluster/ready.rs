@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use super::standing::{Standing, standing};
-use super::suspend::Suspension;
+use super::suspend::{LATE, Suspension};
 use super::{Scene, fingerprint, numbers, symptoms};
 use crate::api::validation::Fault;
 use crate::observe::seen::{Failure, FailureKind, HeadFacts, PodView};
@@ -37,7 +37,10 @@ impl Verdict {
 
 pub(super) fn judge(scene: &Scene<'_>, faults: &[Fault], suspension: Suspension, steps: &[Step]) -> Verdict {
     if !faults.is_empty() {
-        let all: Vec<String> = faults.iter().map(|f| format!("{}: {}", f.field, f.message)).collect();
+        let mut all: Vec<String> = faults.iter().take(5).map(|f| format!("{}: {}", f.field, f.message)).collect();
+        if faults.len() > 5 {
+            all.push(format!("and {} more", faults.len() - 5));
+        }
         return Verdict::no(
             "InvalidSpec",
             format!("{}. Existing pods are left as they are until it is mended", all.join("; ")),
@@ -91,6 +94,19 @@ fn refused(scene: &Scene<'_>, steps: &[Step]) -> Option<(&'static str, String)> 
 fn head_not_ready(scene: &Scene<'_>) -> Option<Verdict> {
     let head = live(scene.heads(), scene).next();
     let message = match head {
+        None if !scene.other_heads().is_empty() => {
+            let other = scene.other_heads()[0];
+            let next = if other.deleting.is_some() {
+                "it is waited for"
+            } else {
+                "delete it, or give this RayCluster another name"
+            };
+            format!(
+                "Head pod {} of an earlier RayCluster {} is still there, and two heads would split the cluster: {next}",
+                other.name,
+                scene.name()
+            )
+        }
         None if scene.heads().next().is_some() => "The old head pod is still going away".to_owned(),
         None => "There is no head pod".to_owned(),
         Some(head) if head.is_ready() => return None,
@@ -173,7 +189,6 @@ fn workers(scene: &Scene<'_>) -> Verdict {
 /// Until when the cluster waits for each worker pod that is being deleted and that nobody replaced: a while past its
 /// deadline. A pod that stays longer hangs on a lost node.
 fn leaving_surplus(scene: &Scene<'_>) -> Vec<Timestamp> {
-    const LATE: SignedDuration = SignedDuration::from_secs(60);
     let kept: BTreeSet<_> = live(scene.workers(), scene).map(PodView::place).collect();
     scene
         .workers()

@@ -20,7 +20,7 @@ impl Suspension {
 }
 
 /// A pod that is this long past its deletion deadline hangs on a lost node; nothing waits for it.
-const LATE: SignedDuration = SignedDuration::from_secs(60);
+pub(super) const LATE: SignedDuration = SignedDuration::from_secs(60);
 
 /// Where the cluster stands. A suspension that has begun (condition `RayClusterSuspending`) ends in `Suspended`, for
 /// one status at least; from there a `suspend` that is false or left out resumes. An invalid spec begins none.

@@ -147,7 +147,7 @@ fn first_line(text: &str) -> &str {
     clip(text.lines().next().unwrap_or_default().trim(), 300)
 }
 
-fn clip(text: &str, max: usize) -> &str {
+pub(super) fn clip(text: &str, max: usize) -> &str {
     let mut end = text.len().min(max);
     while !text.is_char_boundary(end) {
         end -= 1;
