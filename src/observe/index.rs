@@ -164,6 +164,10 @@ impl Index {
         if known.as_ref().is_some_and(|k| k.uid() == view.uid() && k.resource_version() > view.resource_version()) {
             return Vec::new();
         }
+        if view.owner_uid().is_empty() {
+            let key = (view.namespace().to_owned(), view.name().to_owned());
+            return family.take(&key).map(|gone| owner_of(&*gone)).into_iter().collect();
+        }
         let news = known.as_ref().is_none_or(|k| !k.same(&view));
         let mut owners: Vec<Owner> = Vec::new();
         owners.extend(known.filter(|k| k.owner_uid() != view.owner_uid()).map(|k| owner_of(&*k)));
@@ -234,7 +238,7 @@ impl Index {
         let heads = inner.pods.heads.get(&(owner.namespace.clone(), owner.name.clone())).into_iter().flatten();
         let heads = heads.filter_map(|name| inner.pods.find(&owner.namespace, name));
         Seen {
-            other_heads: heads.filter(|p| p.owner_uid != owner_uid).cloned().collect(),
+            other_heads: heads.filter(|p| p.owner_uid != owner_uid && p.owner_name == owner.name).cloned().collect(),
             pods: inner.pods.of(owner_uid),
             services: inner.services.of(owner_uid),
             failures: memory.map(|m| m.failures.clone()).unwrap_or_default(),

@@ -13,7 +13,7 @@ use crate::api::names::{HEAD_GROUP, labels};
 pub struct Seen {
     /// Pods that the object controls, by name. Pods of others that bear its labels are not among them.
     pub pods: BTreeMap<String, Arc<PodView>>,
-    /// Head pods of others that the head Service would find as well: left by an earlier cluster of the same name.
+    /// Head pods that an earlier cluster of the same name owns: the head Service would find them as well.
     pub other_heads: Vec<Arc<PodView>>,
     /// Services that the object controls, by name.
     pub services: BTreeMap<String, Arc<ServiceView>>,

@@ -9,8 +9,6 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Deserializer};
 
-use crate::api::names::labels;
-
 use super::seen::{ContainerState, ContainerView, PodCondition, PodView, ServicePortView, ServiceView, Terminated};
 
 /// A pod on its way to becoming a [`PodView`].
@@ -201,11 +199,7 @@ fn time(t: Option<Time>) -> Option<Timestamp> {
 impl From<PodWire> for PodView {
     fn from(wire: PodWire) -> Self {
         let meta = wire.metadata;
-        let (owner_uid, mut owner_name) = owner(&meta);
-        if owner_uid.is_empty() {
-            // Nobody's; the cluster that it names may have to know of it.
-            owner_name = meta.labels.as_ref().and_then(|l| l.get(labels::CLUSTER)).cloned().unwrap_or_default();
-        }
+        let (owner_uid, owner_name) = owner(&meta);
         let mut conditions = wire.status.conditions;
         let mut take = |type_: &str| {
             let at = conditions.iter().position(|c| c.type_ == type_)?;
