@@ -126,7 +126,7 @@ impl Given {
         let others = self
             .pods
             .iter()
-            .filter(|p| p.owner_uid != uid && p.label(labels::NODE_TYPE) == "head" && p.label(labels::CLUSTER) == name);
+            .filter(|p| p.owner_uid != uid && p.owner_name == name && p.label(labels::NODE_TYPE) == "head");
         let other_heads = others.map(|p| Arc::new(p.clone())).collect();
         Seen { other_heads, pods: pods.collect(), services: services.collect(), ..Seen::default() }
     }

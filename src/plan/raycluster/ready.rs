@@ -96,13 +96,8 @@ fn head_not_ready(scene: &Scene<'_>) -> Option<Verdict> {
     let message = match head {
         None if !scene.other_heads().is_empty() => {
             let other = scene.other_heads()[0];
-            let next = if other.deleting.is_some() {
-                "it is waited for"
-            } else {
-                "delete it, or give this RayCluster another name"
-            };
             format!(
-                "Head pod {} of an earlier RayCluster {} is still there, and two heads would split the cluster: {next}",
+                "Head pod {} of an earlier RayCluster {} is still there, and two heads would split the cluster: it is waited for",
                 other.name,
                 scene.name()
             )
