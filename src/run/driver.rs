@@ -20,6 +20,7 @@ use crate::act::hands::{Hands, any_ready};
 use crate::act::status;
 use crate::api::RayCluster;
 use crate::observe::index::Owner;
+use crate::observe::seen::FailureKind;
 use crate::observe::watch::{self, Observed};
 use crate::plan::config::PlanConfig;
 use crate::plan::{self, Step};
@@ -173,7 +174,9 @@ impl Driver {
                 tracing::error!("{}", events::sentence(&owner.namespace, &owner.name, failure));
             }
             unheard.extend(events::of_steps(&done.done));
-            unheard.extend(done.news.iter().map(|f| events::of_failure(&owner.namespace, &owner.name, f)));
+            // Nothing can be recorded in a namespace that is going away.
+            let heard = done.news.iter().filter(|f| f.kind != FailureKind::NamespaceTerminating);
+            unheard.extend(heard.map(|f| events::of_failure(&owner.namespace, &owner.name, f)));
             more = done.more;
             plan = plan::raycluster::plan(cluster, &index.seen(&owner), Timestamp::now(), &self.config);
         } else {

@@ -45,6 +45,8 @@ condition() { kubectl -n "$NS" get "raycluster/$1" -o "jsonpath={.status.conditi
 condition_is() { [ "$(condition "$1" "$2" "$3")" = "$4" ]; }
 ready() { kubectl -n "$NS" wait --for=condition=Ready "raycluster/$1" --timeout="${2:-180}s" >/dev/null || fail "raycluster/$1 is not Ready"; }
 
+# Like grep -q, but reads to the end: a writer that dies of a closed pipe would fail the case.
+has() { grep "$@" >/dev/null; }
 # Lines "reason<TAB>note" of the events about an object of the case's namespace.
 events() {
   kubectl -n "$NS" get events.events.k8s.io \

@@ -94,6 +94,8 @@ fn loud(status: &RayClusterStatus) -> RayClusterStatus {
     loud.head =
         status.head.as_ref().map(|h| HeadInfo { external_address: h.external_address.clone(), ..HeadInfo::default() });
     loud.last_update_time = None;
+    // It turns True a moment before `Ready` does, and goes with that.
+    loud.conditions.iter_mut().for_each(|all| all.retain(|c| c.type_ != "RayClusterProvisioned"));
     for condition in loud.conditions.iter_mut().flatten() {
         condition.message.clear();
         if condition.type_ != "Ready" {

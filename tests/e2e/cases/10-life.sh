@@ -14,7 +14,7 @@ statuses=$(awk '$2 == "patch" && $4 == "status" { n += $1 } END { print n + 0 }'
 [ "$creates" = 4 ] || fail "one Service and three pods want 4 creates, not $creates"
 [ "$statuses" -le 4 ] || fail "$statuses status writes"
 [ "$(events life | wc -l)" -le 2 ] || fail "more than two events: $(events life)"
-! grep -q ' 409$' <<<"$made" || fail "conflicts: $made"
+! has ' 409$' <<<"$made" || fail "conflicts: $made"
 
 before=$(living life)
 victim=$(living life worker | head -n 1 | cut -d' ' -f1)
@@ -47,7 +47,7 @@ kubectl -n "$NS" patch pod "$victim" --subresource=status --type=merge \
 wait_for 60 "the evicted worker is replaced" test "$(living life worker)" != "$before"
 wait_for 60 "two workers live" count_living life worker 2
 ready life 240
-events life | grep '^DeletedWorkerPod' | grep -q Evicted || fail "no event says Evicted: $(events life)"
+events life | grep '^DeletedWorkerPod' | has Evicted || fail "no event says Evicted: $(events life)"
 [ "$(count_events life DeletedWorkerPod)" = 1 ] || fail "one event for the evicted worker: $(events life)"
 say "evicted worker replaced once, with its reason"
 

@@ -9,7 +9,7 @@ check() {
   local since=$SECONDS uids
   uids=$(living "$name")
   [ "$(wc -l <<<"$uids")" = 3 ] || fail "a head and two workers: $uids"
-  events "$name" | grep -q -- '--block' || fail "no event recommends --block: $(events "$name")"
+  events "$name" | has -- '--block' || fail "no event recommends --block: $(events "$name")"
   ray_lists "$name" 3 || fail "Ray lists $(ray_nodes "$name") nodes"
   while [ $((SECONDS - since)) -lt "${STAY:-30}" ]; do
     condition_is "$name" Ready status True || fail "it did not stay Ready: $(condition "$name" Ready message)"

@@ -6,7 +6,7 @@ ready calm
 began=$(now)
 sleep "${QUIET:-20}"
 all=$(requests "$OPERATOR_USER" "$began" | sort | uniq -c)
-grep -q leases <<<"$all" || fail "the audit log shows no renewal of the Lease: is it read right? $all"
+has leases <<<"$all" || fail "the audit log shows no renewal of the Lease: is it read right? $all"
 others=$(grep -v -e ' watch ' -e ' leases ' <<<"$all" || true)
 [ -z "$others" ] || fail "requests in ${QUIET:-20} settled seconds: $others"
 say "in ${QUIET:-20} settled seconds: only"

@@ -16,14 +16,14 @@ YAML
 }
 manifest nowhere registry.invalid/no/such:image | kubectl -n "$NS" apply -f - >/dev/null
 wait_for 60 "ImagePull is the reason" condition_is nowhere Ready reason ImagePull
-condition nowhere Ready message | grep -q 'registry.invalid/no/such:image' || fail "the message does not name the image: $(condition nowhere Ready message)"
+condition nowhere Ready message | has 'registry.invalid/no/such:image' || fail "the message does not name the image: $(condition nowhere Ready message)"
 say "an image that does not exist: $(condition nowhere Ready message | cut -c1-120)"
 
 manifest exits rayproject/ray:2.52.0 ', command: ["sh", "-c", "echo no such model; exit 3"]' |
   sed 's/metadata: {name: exits}/metadata: {name: exits, annotations: {ray.io\/overwrite-container-cmd: "true"}}/' | kubectl -n "$NS" apply -f - >/dev/null
 wait_for 90 "CrashLoop is the reason" condition_is exits Ready reason CrashLoop
-condition exits Ready message | grep -q 'exit code 3' || fail "the message has no exit code: $(condition exits Ready message)"
-condition exits Ready message | grep -q 'no such model' || fail "the message has no last line: $(condition exits Ready message)"
+condition exits Ready message | has 'exit code 3' || fail "the message has no exit code: $(condition exits Ready message)"
+condition exits Ready message | has 'no such model' || fail "the message has no last line: $(condition exits Ready message)"
 say "a container that exits at once: $(condition exits Ready message | cut -c1-160)"
 
 manifest huge rayproject/ray:2.52.0 | sed 's/cpu: 200m/cpu: "64"/' | kubectl -n "$NS" apply -f - >/dev/null

@@ -17,6 +17,6 @@ kubectl -n "$NS" patch raycluster "$name" --type=merge -p '{"spec":{"headGroupSp
 external_gone() { ! kubectl -n "$NS" get service "$name-head-external"; }
 wait_for 30 "the second Service goes when it is not asked for" external_gone
 [ "$(of "$name-head-svc" .metadata.uid)" = "$own" ] || fail "Ray's own Service was replaced"
-events "$name" | grep -q '^DeletedService' || fail "no event tells of it: $(events "$name")"
+events "$name" | has '^DeletedService' || fail "no event tells of it: $(events "$name")"
 ready "$name"
 say "gone again; Ray's own Service was not touched"

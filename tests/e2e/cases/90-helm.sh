@@ -9,7 +9,7 @@ ready kept
 uids=$(living kept)
 release upgrade ray-operator "$REPOSITORY/charts/ray-operator" "${settings[@]}" --set reconcileConcurrency=3
 deployed || fail "the upgrade did not roll out"
-kubectl -n "$OPERATOR_NAMESPACE" get deploy ray-operator -o jsonpath='{.spec.template.spec.containers[0].args}' | grep -q 'concurrency=3' || fail "the upgrade changed nothing"
+kubectl -n "$OPERATOR_NAMESPACE" get deploy ray-operator -o jsonpath='{.spec.template.spec.containers[0].args}' | has 'concurrency=3' || fail "the upgrade changed nothing"
 release rollback ray-operator --namespace "$OPERATOR_NAMESPACE" --wait --timeout 120s
 deployed || fail "the rollback did not roll out"
 say "upgraded and rolled back"
@@ -32,8 +32,8 @@ YAML
 trap 'kubectl delete clusterrole,clusterrolebinding e2e-half --ignore-not-found >/dev/null; kubectl delete namespace "$NS" --wait=false >/dev/null' EXIT
 sed -e 's/name: demo$/name: denied/' -e 's/replicas: 2$/replicas: 0/' "$REPOSITORY/examples/raycluster.yaml" | kubectl -n "$NS" apply -f - >/dev/null
 wait_for 90 "Forbidden is the reason" condition_is denied Ready reason Forbidden
-condition denied Ready message | grep -q 'create pods' || fail "verb and resource are missing: $(condition denied Ready message)"
-events denied | grep -q "error syncing '$NS/denied': failed to create pods .*cannot create resource" || fail "no event says it: $(events denied)"
+condition denied Ready message | has 'create pods' || fail "verb and resource are missing: $(condition denied Ready message)"
+events denied | has "error syncing '$NS/denied': failed to create pods .*cannot create resource" || fail "no event says it: $(events denied)"
 say "without rights: $(condition denied Ready message | cut -c1-140)"
 release upgrade ray-operator "$REPOSITORY/charts/ray-operator" "${settings[@]}"
 granted=$SECONDS
