@@ -1,7 +1,7 @@
 # A cluster's life on real Ray: made, hurt in every way, scaled, deleted. Each change happens once, with a reason.
 own_namespace e2e-life
 
-began=$(now)
+began=$(now) since=$SECONDS
 sed 's/name: demo$/name: life/' "$REPOSITORY/examples/raycluster.yaml" | kubectl -n "$NS" apply -f - >/dev/null
 ready life
 ray_lists life 3 || fail "Ray does not list three nodes: $(ray_nodes life)"
@@ -12,13 +12,14 @@ printf '%s\n' "$made" | sed 's/^/      /'
 creates=$(awk '$2 == "create" && $3 != "events" { n += $1 } END { print n + 0 }' <<<"$made")
 statuses=$(awk '$2 == "patch" && $4 == "status" { n += $1 } END { print n + 0 }' <<<"$made")
 [ "$creates" = 4 ] || fail "one Service and three pods want 4 creates, not $creates"
-[ "$statuses" -le 4 ] || fail "$statuses status writes"
+# Counts alone are written again after half a minute, then ever more rarely: a slow machine sees one or two of those.
+[ "$statuses" -le $((4 + (SECONDS - since) / 60)) ] || fail "$statuses status writes in $((SECONDS - since)) s"
 [ "$(events life | wc -l)" -le 2 ] || fail "more than two events: $(events life)"
 ! has ' 409$' <<<"$made" || fail "conflicts: $made"
 
 before=$(living life)
 victim=$(living life worker | head -n 1 | cut -d' ' -f1)
-began=$(now)
+began=$(now) since=$SECONDS
 kubectl -n "$NS" delete pod "$victim" --wait=false >/dev/null
 wait_for 60 "Ready turns False when a worker is lost" condition_is life Ready status False
 ready life
@@ -29,7 +30,7 @@ after=$(living life)
 lost=$(requests "$OPERATOR_USER" "$began" | awk -v ns="$NS" '$4 == ns && $1 != "watch"' | sort | uniq -c)
 say "deleted worker replaced once; requests:"
 printf '%s\n' "$lost" | sed 's/^/      /'
-[ "$(grep -c . <<<"$lost")" -ge 1 ] && [ "$(awk '{ n += $1 } END { print n }' <<<"$lost")" -le 4 ] ||
+[ "$(grep -c . <<<"$lost")" -ge 1 ] && [ "$(awk '{ n += $1 } END { print n }' <<<"$lost")" -le $((4 + (SECONDS - since) / 30)) ] ||
   fail "a lost worker costs a create, an event, and a status write when lost and when back"
 
 before=$(living life)
