@@ -4,7 +4,7 @@ own_namespace e2e-life
 began=$(now) since=$SECONDS
 sed 's/name: demo$/name: life/' "$REPOSITORY/examples/raycluster.yaml" | kubectl -n "$NS" apply -f - >/dev/null
 ready life
-ray_lists life 3 || fail "Ray does not list three nodes: $(ray_nodes life)"
+wait_for 60 "Ray lists three nodes" ray_lists life 3
 say "Ready; Ray lists three nodes"
 made=$(requests "$OPERATOR_USER" "$began" | awk -v ns="$NS" '$4 == ns' | sort | uniq -c | sort -rn)
 say "requests to make it:"
@@ -59,7 +59,7 @@ wait_for 60 "Ready says ScalingUp" condition_is life Ready reason ScalingUp
 ready life 240
 [ "$(comm -12 <(echo "$before") <(living life) | wc -l)" = "$(wc -l <<<"$before")" ] || fail "growing touched others"
 count_living life worker 3 || fail "three workers: $(living life worker)"
-ray_lists life 4 || fail "Ray does not list four nodes"
+wait_for 90 "Ray lists four nodes, and the evicted one no more" ray_lists life 4
 before=$(living life)
 scale 1
 wait_for 120 "one worker" count_living life worker 1

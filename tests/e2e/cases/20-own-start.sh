@@ -10,7 +10,7 @@ check() {
   uids=$(living "$name")
   [ "$(wc -l <<<"$uids")" = 3 ] || fail "a head and two workers: $uids"
   events "$name" | has -- '--block' || fail "no event recommends --block: $(events "$name")"
-  ray_lists "$name" 3 || fail "Ray lists $(ray_nodes "$name") nodes"
+  wait_for 60 "Ray lists three nodes" ray_lists "$name" 3
   while [ $((SECONDS - since)) -lt "${STAY:-30}" ]; do
     condition_is "$name" Ready status True || fail "it did not stay Ready: $(condition "$name" Ready message)"
     sleep 1
