@@ -45,7 +45,8 @@ before=$(living life worker)
 victim=$(living life worker | head -n 1 | cut -d' ' -f1)
 kubectl -n "$NS" patch pod "$victim" --subresource=status --type=merge \
   -p '{"status":{"phase":"Failed","reason":"Evicted","message":"The node was low on resource: ephemeral-storage."}}' >/dev/null
-wait_for 60 "the evicted worker is replaced" test "$(living life worker)" != "$before"
+replaced() { [ "$(living life worker)" != "$before" ]; }
+wait_for 60 "the evicted worker is replaced" replaced
 wait_for 60 "two workers live" count_living life worker 2
 ready life 240
 events life | grep '^DeletedWorkerPod' | has Evicted || fail "no event says Evicted: $(events life)"
