@@ -119,14 +119,18 @@ impl Given {
     /// What the planner of a cluster would see of the given objects.
     pub fn around(&self, cluster: &RayCluster) -> Seen {
         let uid = cluster.metadata.uid.as_deref().unwrap_or_default();
-        let pods = self.pods.iter().filter(|p| p.owner_uid == uid).map(|p| (p.name.clone(), Arc::new(p.clone())));
-        let services =
-            self.services.iter().filter(|s| s.owner_uid == uid).map(|s| (s.name.clone(), Arc::new(s.clone())));
+        let pods =
+            self.pods.iter().filter(|p| p.meta.owner_uid == uid).map(|p| (p.meta.name.clone(), Arc::new(p.clone())));
+        let services = self
+            .services
+            .iter()
+            .filter(|s| s.meta.owner_uid == uid)
+            .map(|s| (s.meta.name.clone(), Arc::new(s.clone())));
         let name = cluster.metadata.name.as_deref().unwrap_or_default();
         let others = self
             .pods
             .iter()
-            .filter(|p| p.owner_uid != uid && p.owner_name == name && p.label(labels::NODE_TYPE) == "head");
+            .filter(|p| p.meta.owner_uid != uid && p.meta.owner_name == name && p.label(labels::NODE_TYPE) == "head");
         let other_heads = others.map(|p| Arc::new(p.clone())).collect();
         Seen { other_heads, pods: pods.collect(), services: services.collect(), ..Seen::default() }
     }
@@ -144,14 +148,12 @@ fn print(out: &mut String, cluster: &RayCluster, plan: &Plan<RayClusterStatus>) 
         let _ = writeln!(out, "  nothing to do");
     }
     for step in &plan.steps {
-        let (sign, what) = match &step.action {
-            Action::CreatePod(pod) => ("+", format!("pod {}", pod.metadata.name.as_deref().unwrap_or_default())),
-            Action::CreateService(s) => ("+", format!("Service {}", s.metadata.name.as_deref().unwrap_or_default())),
-            Action::PatchService(s) => ("~", format!("Service {}", s.metadata.name.as_deref().unwrap_or_default())),
-            Action::DeletePod { name, .. } => ("-", format!("pod {name}")),
-            Action::DeleteService { name, .. } => ("-", format!("Service {name}")),
+        let sign = match &step.action {
+            Action::Create(_) => "+",
+            Action::Patch(_) => "~",
+            Action::Delete(_) => "-",
         };
-        let _ = writeln!(out, "  {sign} {what}: {}", step.why);
+        let _ = writeln!(out, "  {sign} {} {}: {}", step.action.kind().noun(), step.action.name(), step.why);
     }
     let ready = plan.status.iter().flat_map(|s| s.conditions.iter().flatten()).find(|c| c.type_ == "Ready");
     if let Some(ready) = ready {

@@ -48,7 +48,7 @@ impl Herald {
             action: Some(note.action.to_owned()),
             event_time: Some(MicroTime(now)),
             note: Some(clip(&note.text, LONGEST_NOTE)),
-            reason: Some(note.reason.to_owned()),
+            reason: Some(note.reason.clone().into_owned()),
             regarding: Some(regarding.clone()),
             reporting_controller: Some(self.controller.to_owned()),
             reporting_instance: Some(self.instance.clone()),
@@ -59,8 +59,8 @@ impl Herald {
         let outcome = tokio::time::timeout(DEADLINE, api.create(&PostParams::default(), &event)).await;
         match outcome {
             Ok(Ok(_)) => {}
-            Ok(Err(error)) => tracing::warn!(%error, reason = note.reason, "event not recorded"),
-            Err(_) => tracing::warn!(reason = note.reason, "event not recorded: no answer in time"),
+            Ok(Err(error)) => tracing::warn!(%error, reason = &*note.reason, "event not recorded"),
+            Err(_) => tracing::warn!(reason = &*note.reason, "event not recorded: no answer in time"),
         }
     }
 }
@@ -75,16 +75,15 @@ pub fn of_steps(steps: &[Step]) -> Vec<Note> {
 }
 
 fn note(reason: &'static str, steps: &[&Step]) -> Note {
-    let (done, kind, action) = match &steps[0].action {
-        Action::CreatePod(_) => ("Created", "pod", "Create"),
-        Action::CreateService(_) => ("Created", "Service", "Create"),
-        Action::PatchService(_) => ("Updated", "Service", "Update"),
-        Action::DeletePod { .. } => ("Deleted", "pod", "Delete"),
-        Action::DeleteService { .. } => ("Deleted", "Service", "Delete"),
+    let (done, action) = match &steps[0].action {
+        Action::Create(_) => ("Created", "Create"),
+        Action::Patch(_) => ("Updated", "Update"),
+        Action::Delete(_) => ("Deleted", "Delete"),
     };
+    let kind = steps[0].action.kind().noun();
     let mut by_why: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for step in steps {
-        by_why.entry(&step.why).or_default().push(target(&step.action));
+        by_why.entry(&step.why).or_default().push(step.action.name());
     }
     let parts: Vec<String> = by_why
         .into_iter()
@@ -98,31 +97,18 @@ fn note(reason: &'static str, steps: &[&Step]) -> Note {
             format!("{done} {kind}{plural} {shown}{more}: {why}")
         })
         .collect();
-    Note { warning: false, reason, action, text: parts.join("; ") }
-}
-
-fn target(action: &Action) -> &str {
-    match action {
-        Action::CreatePod(pod) => pod.metadata.name.as_deref().unwrap_or_default(),
-        Action::CreateService(service) | Action::PatchService(service) => {
-            service.metadata.name.as_deref().unwrap_or_default()
-        }
-        Action::DeletePod { name, .. } | Action::DeleteService { name, .. } => name,
-    }
+    Note { warning: false, reason: reason.into(), action, text: parts.join("; ") }
 }
 
 /// The note on a refused effect: `error syncing '<ns>/<name>': failed to <verb> <what>: <the API server's words>`.
 pub fn of_failure(namespace: &str, name: &str, failure: &Failure) -> Note {
-    let (reason, action) = match failure.step.as_str() {
-        "CreatedHeadPod" => ("FailedToCreateHeadPod", "Create"),
-        "CreatedWorkerPod" => ("FailedToCreateWorkerPod", "Create"),
-        "CreatedService" => ("FailedToCreateService", "Create"),
-        "DeletedHeadPod" => ("FailedToDeleteHeadPod", "Delete"),
-        "DeletedWorkerPod" => ("FailedToDeleteWorkerPod", "Delete"),
-        "DeletedService" => ("FailedToDeleteService", "Delete"),
-        "DeletedPod" => ("FailedToDeletePodCollection", "Delete"),
-        _ => ("FailedToUpdateService", "Update"),
+    let step = failure.step.as_str();
+    let forms = [("Created", "Create"), ("Updated", "Update"), ("Deleted", "Delete")];
+    let (what, action) = match step {
+        "DeletedPod" => ("PodCollection", "Delete"),
+        _ => forms.iter().find_map(|(done, verb)| Some((step.strip_prefix(done)?, *verb))).unwrap_or((step, "Update")),
     };
+    let reason = format!("FailedTo{action}{what}").into();
     Note { warning: true, reason, action, text: sentence(namespace, name, failure) }
 }
 

@@ -5,22 +5,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::Client;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy};
 use kube::core::Request;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::refusal::Refusal;
-use crate::observe::index::{Child, FOR_EVER, Index, Owner};
-use crate::observe::seen::{Failure, FailureKind, PodView, ServiceView};
-use crate::observe::wire::{PodWire, ServiceWire};
-use crate::plan::{Action, Stage, Step};
+use super::token;
+use super::view::View;
+use crate::api::children::Kind;
+use crate::api::names::FIELD_MANAGER;
+use crate::observe::index::{FOR_EVER, Index, Owner};
+use crate::observe::seen::{ChildView, Failure, FailureKind, PodView, ServiceView};
+use crate::plan::{Action, Object, Stage, Step};
 
-/// Our name as an owner of fields.
-pub const FIELD_MANAGER: &str = "ray-operator";
 /// Above the client's own bound for one request with its retries.
 const DEADLINE: Duration = Duration::from_secs(30);
 /// Steps of one pass at most; the rest follow in the next, so that a large cluster does not keep others waiting.
@@ -107,11 +107,10 @@ impl Hands {
             self.index.settled(&owner.uid, &place);
         }
         let result = outcome.map(|made| step.tell &= made).map_err(|refusal| {
-            let (verb, what) = describe(&step.action);
             let failure = Failure {
                 kind: refusal.kind,
-                verb: verb.to_owned(),
-                what,
+                verb: step.action.verb().to_owned(),
+                what: format!("{} {}", step.action.kind().plural(), step.action.name()),
                 step: step.reason.to_owned(),
                 scope: step.scope.clone(),
                 message: refusal.message,
@@ -127,53 +126,46 @@ impl Hands {
     /// Says whether it changed anything.
     async fn effect(&self, owner: &str, action: &Action) -> Result<bool, Refusal> {
         match action {
-            Action::CreatePod(pod) => self.create::<Pod, PodWire, PodView>(owner, "pods", pod, &pod.metadata).await,
-            Action::CreateService(service) => {
-                self.create::<Service, ServiceWire, ServiceView>(owner, "services", service, &service.metadata).await
+            Action::Create(object) => {
+                let body = match object {
+                    Object::Pod(pod) => serde_json::to_vec(pod),
+                    Object::Service(service) => serde_json::to_vec(service),
+                    Object::Other(manifest) => serde_json::to_vec(&manifest.value),
+                    Object::Token(manifest, key) => {
+                        let filled = token::filled(manifest, key);
+                        let filled = filled.map_err(|e| Refusal::new(FailureKind::Unavailable, e.to_string()))?;
+                        serde_json::to_vec(&filled)
+                    }
+                };
+                let body = body.map_err(|e| Refusal::new(FailureKind::Invalid, e.to_string()))?;
+                self.create(owner, action, body).await
             }
-            Action::PatchService(service) => self.patch_service(service).await,
-            Action::DeletePod { namespace, name, uid } => {
-                self.delete::<PodWire, PodView>("pods", namespace, name, uid).await
-            }
-            Action::DeleteService { namespace, name, uid } => {
-                self.delete::<ServiceWire, ServiceView>("services", namespace, name, uid).await
-            }
+            Action::Patch(manifest) => self.patch(action, &manifest.value).await,
+            Action::Delete(target) => self.delete(action, &target.uid).await,
         }
     }
 
     /// Creates a child. "Already exists" is success when the one that exists is ours: an earlier create whose answer
     /// was lost, or a view that was behind.
-    async fn create<K, W, V>(
-        &self,
-        owner: &str,
-        plural: &str,
-        object: &K,
-        meta: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta,
-    ) -> Result<bool, Refusal>
-    where
-        K: Serialize,
-        W: DeserializeOwned + Into<V>,
-        V: Child,
-    {
-        let namespace = meta.namespace.as_deref().unwrap_or_default();
-        let name = meta.name.as_deref().unwrap_or_default();
-        let request = Request::new(path(plural, namespace));
-        let body = serde_json::to_vec(object).map_err(|e| Refusal::new(FailureKind::Invalid, e.to_string()))?;
+    async fn create(&self, owner: &str, action: &Action, body: Vec<u8>) -> Result<bool, Refusal> {
+        let request = Request::new(action.kind().path(action.namespace()));
         let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
-        match self.call::<W>(request.create(&params, body)).await {
+        match self.call::<Value>(request.create(&params, body)).await {
             Ok(made) => {
-                self.index.apply::<V>(made.into());
+                self.take_in(action.kind(), made)?;
                 Ok(true)
             }
             Err(kube::Error::Api(status)) if status.is_already_exists() => {
-                let existing: V = self.call::<W>(request.get(name, &Default::default())).await?.into();
-                if existing.owner_uid() == owner {
-                    self.index.apply::<V>(existing);
-                    Ok(false)
-                } else {
-                    let message = format!("{plural} {name} exists and belongs to somebody else");
-                    Err(Refusal::new(FailureKind::NameTaken, message))
+                let existing = self.call::<Value>(request.get(action.name(), &Default::default())).await?;
+                let view = View::of(action.kind(), existing)?;
+                let theirs = view.meta().owner_uid != owner && !view.is_uncontrolled();
+                if theirs {
+                    let message =
+                        format!("{} {} exists and belongs to somebody else", action.kind().plural(), action.name());
+                    return Err(Refusal::new(FailureKind::NameTaken, message));
                 }
+                view.apply(&self.index);
+                Ok(false)
             }
             Err(error) => Err(error.into()),
         }
@@ -181,57 +173,59 @@ impl Hands {
 
     /// A merge patch: lists of ours (ports) are replaced as a whole, so that one taken out goes; node ports and the
     /// annotations of others stay. Server-side apply would keep ports of the first, plain create.
-    async fn patch_service(&self, service: &Service) -> Result<bool, Refusal> {
-        let namespace = service.metadata.namespace.as_deref().unwrap_or_default();
-        let name = service.metadata.name.as_deref().unwrap_or_default();
+    async fn patch(&self, action: &Action, value: &Value) -> Result<bool, Refusal> {
         let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
-        let request = Request::new(path("services", namespace)).patch(name, &params, &Patch::Merge(service));
-        let made: ServiceView = self.call::<ServiceWire>(request).await?.into();
-        self.index.apply(made);
+        let request = Request::new(action.kind().path(action.namespace()));
+        let made = self.call::<Value>(request.patch(action.name(), &params, &Patch::Merge(value))).await?;
+        self.take_in(action.kind(), made)?;
         Ok(true)
     }
 
     /// Deletes exactly that object. One that is gone already, or whose name a successor bears, is success.
-    async fn delete<W, V>(&self, plural: &str, namespace: &str, name: &str, uid: &str) -> Result<bool, Refusal>
-    where
-        W: DeserializeOwned + Into<V>,
-        V: Child,
-    {
+    async fn delete(&self, action: &Action, uid: &str) -> Result<bool, Refusal> {
+        let (kind, namespace, name) = (action.kind(), action.namespace(), action.name());
         let params = DeleteParams {
             preconditions: Some(Preconditions { uid: Some(uid.to_owned()), resource_version: None }),
+            // What a Job or a claim has made goes with it.
+            propagation_policy: Some(PropagationPolicy::Background),
             ..DeleteParams::default()
         };
-        let request = Request::new(path(plural, namespace)).delete(name, &params);
-        match self.call::<Deleted<W>>(request).await {
-            Ok(Deleted::Object(object)) => {
-                let view: V = object.into();
-                if view.is_leaving() {
-                    self.index.leaves(view);
-                    return Ok(true);
-                }
+        let request = Request::new(kind.path(namespace)).delete(name, &params);
+        match self.call::<Value>(request).await {
+            // The object as it leaves, or a bare Status.
+            Ok(answer) if answer["metadata"]["deletionTimestamp"].is_string() => {
+                View::of(kind, answer)?.leaves(&self.index);
+                return Ok(true);
             }
-            Ok(Deleted::Gone(_)) => {}
+            Ok(_) => {}
             Err(kube::Error::Api(status)) if status.is_not_found() => {}
-            Err(kube::Error::Api(status))
-                if status.is_conflict() && !self.is_there::<W, V>(plural, namespace, name, uid).await? => {}
+            Err(kube::Error::Api(status)) if status.is_conflict() && !self.is_there(action, uid).await? => {}
             Err(error) => return Err(error.into()),
         }
-        self.index.remove::<V>(namespace, name, uid, FOR_EVER, Timestamp::now());
+        let now = Timestamp::now();
+        match kind {
+            Kind::Pod => self.index.remove::<PodView>(namespace, name, uid, FOR_EVER, now),
+            Kind::Service => self.index.remove::<ServiceView>(namespace, name, uid, FOR_EVER, now),
+            _ => self.index.remove::<ChildView>(namespace, &ChildView::key_of(kind, name), uid, FOR_EVER, now),
+        };
         Ok(true)
     }
 
     /// Whether exactly that object still exists. A conflict over a delete can mean a successor of the same name, or
     /// nothing but a race in the API server.
-    async fn is_there<W, V>(&self, plural: &str, namespace: &str, name: &str, uid: &str) -> Result<bool, Refusal>
-    where
-        W: DeserializeOwned + Into<V>,
-        V: Child,
-    {
-        match self.call::<W>(Request::new(path(plural, namespace)).get(name, &Default::default())).await {
-            Ok(found) => Ok(found.into().uid() == uid),
+    async fn is_there(&self, action: &Action, uid: &str) -> Result<bool, Refusal> {
+        let request = Request::new(action.kind().path(action.namespace()));
+        match self.call::<Value>(request.get(action.name(), &Default::default())).await {
+            Ok(found) => Ok(found["metadata"]["uid"] == uid),
             Err(kube::Error::Api(status)) if status.is_not_found() => Ok(false),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Takes the answer to a write into the index.
+    fn take_in(&self, kind: Kind, answer: Value) -> Result<(), Refusal> {
+        View::of(kind, answer)?.apply(&self.index);
+        Ok(())
     }
 
     fn call<T: DeserializeOwned>(
@@ -281,36 +275,13 @@ pub fn any_ready(steps: Vec<Step>, failures: &[Failure], now: Timestamp) -> bool
     !sort_out(steps, failures, now).ready.is_empty()
 }
 
-/// Whether an earlier stage stopped what this step builds on: its own scope, or the head Service.
+/// Whether an earlier stage stopped what this step builds on: its own scope, or what every pod needs.
 fn is_blocked(step: &Step, stopped: &[Stopped]) -> bool {
-    stopped.iter().any(|s| s.stage < step.stage && (s.stage == Stage::Services || s.scope == step.scope))
-}
-
-/// The answer to a delete: the object, as it leaves or as it last was, or a bare Status.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Deleted<W> {
-    Object(W),
-    Gone(#[allow(dead_code)] serde::de::IgnoredAny),
-}
-
-fn path(plural: &str, namespace: &str) -> String {
-    format!("/api/v1/namespaces/{namespace}/{plural}")
+    let needed = |stage| matches!(stage, Stage::Guard | Stage::Services);
+    stopped.iter().any(|s| s.stage < step.stage && (needed(s.stage) || s.scope == step.scope))
 }
 
 /// 1 s doubling to 30 s: granted rights take effect within that time.
 fn retry_delay(times: u32) -> SignedDuration {
     SignedDuration::from_secs((FIRST_RETRY_SECONDS << (times.saturating_sub(1)).min(6)).min(LONGEST_RETRY_SECONDS))
-}
-
-fn describe(action: &Action) -> (&'static str, String) {
-    let name =
-        |meta: &k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta| meta.name.clone().unwrap_or_default();
-    match action {
-        Action::CreatePod(pod) => ("create", format!("pods {}", name(&pod.metadata))),
-        Action::CreateService(service) => ("create", format!("services {}", name(&service.metadata))),
-        Action::PatchService(service) => ("patch", format!("services {}", name(&service.metadata))),
-        Action::DeletePod { name, .. } => ("delete", format!("pods {name}")),
-        Action::DeleteService { name, .. } => ("delete", format!("services {name}")),
-    }
 }

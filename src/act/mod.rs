@@ -4,3 +4,5 @@ pub mod events;
 pub mod hands;
 pub mod refusal;
 pub mod status;
+mod token;
+mod view;

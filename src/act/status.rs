@@ -7,8 +7,8 @@ use kube::api::{Patch, PatchParams};
 use kube::core::Request;
 use serde_json::{Map, Value, json};
 
-use super::hands::FIELD_MANAGER;
 use super::refusal::Refusal;
+use crate::api::names::FIELD_MANAGER;
 use crate::api::raycluster::{RayCluster, RayClusterStatus};
 use crate::observe::seen::FailureKind;
 

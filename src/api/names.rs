@@ -34,6 +34,8 @@ pub mod annotations {
     pub const APPLIED_HASH: &str = "ray.io/applied-hash";
 }
 
+/// Our name as an owner of fields.
+pub const FIELD_MANAGER: &str = "ray-operator";
 /// The value of `ray.io/group` on the head pod.
 pub const HEAD_GROUP: &str = "headgroup";
 /// The value of `spec.managedBy` that leaves the object to us (also the default).

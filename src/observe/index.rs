@@ -1,6 +1,7 @@
 //! Children by owner, kept current by the watches and by the answers to our own writes, so that a pass never decides
 //! on less than this process has done already.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,7 +10,7 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use crate::api::names::labels;
 
-use super::seen::{Departed, Failure, HeadFacts, Place, PodView, Seen, ServiceView};
+use super::seen::{ChildView, Departed, Failure, HeadFacts, Meta, Place, PodView, Seen, ServiceView, uncontrolled};
 
 /// How long a uid that went is remembered, so that a late answer to a write cannot bring it back.
 const TOMBSTONE: SignedDuration = SignedDuration::from_mins(2);
@@ -18,23 +19,30 @@ const MEMORY: SignedDuration = SignedDuration::from_mins(15);
 
 /// Something that a RayCluster can own.
 pub trait Child: Clone + PartialEq + Send + Sync + 'static {
-    fn namespace(&self) -> &str;
-    fn name(&self) -> &str;
-    fn uid(&self) -> &str;
-    fn owner_uid(&self) -> &str;
-    fn owner_name(&self) -> &str;
-    fn resource_version(&self) -> u64;
+    fn meta(&self) -> &Meta;
+    fn meta_mut(&mut self) -> &mut Meta;
+    /// Unique among its family in a namespace: the name, with the kind before it where a family has several.
+    fn key(&self) -> Cow<'_, str> {
+        self.meta().name.as_str().into()
+    }
     /// The cluster whose head Service finds it.
     fn head_of(&self) -> Option<&str> {
         None
     }
-    /// It is being deleted, and still there.
-    fn is_leaving(&self) -> bool;
-    /// Nothing that matters differs: at most the resource version.
-    fn same(&self, other: &Self) -> bool;
     fn family(inner: &mut Inner) -> &mut Family<Self>;
     /// Called when one is gone for good.
     fn departed(_inner: &mut Inner, _gone: &Arc<Self>, _now: Timestamp) {}
+
+    /// Its resource version as a number.
+    fn version(&self) -> u64 {
+        version(&self.meta().resource_version)
+    }
+    /// Nothing that matters differs: at most the resource version.
+    fn same(&self, other: &Self) -> bool {
+        let mut other = other.clone();
+        other.meta_mut().resource_version.clone_from(&self.meta().resource_version);
+        *self == other
+    }
 }
 
 /// All children of one kind.
@@ -59,13 +67,13 @@ impl<V: Child> Family<V> {
     }
 
     fn insert(&mut self, view: Arc<V>) {
-        let key = (view.namespace().to_owned(), view.name().to_owned());
+        let key = (view.meta().namespace.clone(), view.key().into_owned());
         self.take(&key);
         if let Some(cluster) = view.head_of() {
             self.heads.entry((key.0.clone(), cluster.to_owned())).or_default().insert(key.1.clone());
         }
-        self.owner_of.insert(key, view.owner_uid().to_owned());
-        self.by_owner.entry(view.owner_uid().to_owned()).or_default().insert(view.name().to_owned(), view);
+        self.owner_of.insert(key, view.meta().owner_uid.clone());
+        self.by_owner.entry(view.meta().owner_uid.clone()).or_default().insert(view.key().into_owned(), view);
     }
 
     fn take(&mut self, key: &(String, String)) -> Option<Arc<V>> {
@@ -106,6 +114,7 @@ struct Memory {
 pub struct Inner {
     pods: Family<PodView>,
     services: Family<ServiceView>,
+    others: Family<ChildView>,
     memory: HashMap<String, Memory>,
     tombstones: HashMap<String, Tombstone>,
     /// When each tombstone was set, oldest first.
@@ -156,21 +165,21 @@ impl Index {
     /// changed; an older version than the one held, or than the one in which it went, changes nothing.
     pub fn apply<V: Child>(&self, view: V) -> Vec<Owner> {
         let mut inner = self.lock();
-        if inner.tombstones.get(view.uid()).is_some_and(|t| view.resource_version() < t.version) {
+        if inner.tombstones.get(&view.meta().uid).is_some_and(|t| view.version() < t.version) {
             return Vec::new();
         }
         let family = V::family(&mut inner);
-        let known = family.find(view.namespace(), view.name()).cloned();
-        if known.as_ref().is_some_and(|k| k.uid() == view.uid() && k.resource_version() > view.resource_version()) {
+        let known = family.find(&view.meta().namespace, &view.key()).cloned();
+        if known.as_ref().is_some_and(|k| k.meta().uid == view.meta().uid && k.version() > view.version()) {
             return Vec::new();
         }
-        if view.owner_uid().is_empty() {
-            let key = (view.namespace().to_owned(), view.name().to_owned());
+        if view.meta().owner_uid.is_empty() {
+            let key = (view.meta().namespace.clone(), view.key().into_owned());
             return family.take(&key).map(|gone| owner_of(&*gone)).into_iter().collect();
         }
         let news = known.as_ref().is_none_or(|k| !k.same(&view));
         let mut owners: Vec<Owner> = Vec::new();
-        owners.extend(known.filter(|k| k.owner_uid() != view.owner_uid()).map(|k| owner_of(&*k)));
+        owners.extend(known.filter(|k| k.meta().owner_uid != view.meta().owner_uid).map(|k| owner_of(&*k)));
         owners.extend(news.then(|| owner_of(&view)));
         family.insert(Arc::new(view));
         owners
@@ -178,7 +187,7 @@ impl Index {
 
     /// Takes in the answer to a delete: the child as it leaves. If the watch has said already that it is gone, it is.
     pub fn leaves<V: Child>(&self, view: V) {
-        let gone = self.lock().tombstones.contains_key(view.uid());
+        let gone = self.lock().tombstones.contains_key(&view.meta().uid);
         if !gone {
             self.apply(view);
         }
@@ -189,7 +198,7 @@ impl Index {
     pub fn remove<V: Child>(
         &self,
         namespace: &str,
-        name: &str,
+        key: &str,
         uid: &str,
         version: u64,
         now: Timestamp,
@@ -197,35 +206,35 @@ impl Index {
         let mut inner = self.lock();
         inner.bury(uid, version, now);
         let family = V::family(&mut inner);
-        if family.find(namespace, name).is_none_or(|v| v.uid() != uid) {
+        if family.find(namespace, key).is_none_or(|v| v.meta().uid != uid) {
             return None;
         }
-        let gone = family.take(&(namespace.to_owned(), name.to_owned()))?;
+        let gone = family.take(&(namespace.to_owned(), key.to_owned()))?;
         V::departed(&mut inner, &gone, now);
         Some(owner_of(&*gone))
     }
 
-    /// Uids of all known children of a scope (a namespace, or all).
-    pub fn known<V: Child>(&self, scope: Option<&str>) -> HashSet<String> {
+    /// Uids of all known children that `within` says yes to.
+    pub fn known<V: Child>(&self, within: impl Fn(&V) -> bool) -> HashSet<String> {
         let mut inner = self.lock();
         let all = V::family(&mut inner).by_owner.values().flat_map(BTreeMap::values);
-        all.filter(|v| scope.is_none_or(|s| s == v.namespace())).map(|v| v.uid().to_owned()).collect()
+        all.filter(|v| within(v)).map(|v| v.meta().uid.clone()).collect()
     }
 
-    /// Takes out the children of a scope that a complete list did not show. A child that came to be known while the list
+    /// Takes out the children `within` the list's scope that a complete list did not show. A child that came to be known while the list
     /// was read, by the answer to our own create, is younger than the list and stays.
-    pub fn retain<V: Child>(&self, scope: Option<&str>, listed: &Listed, now: Timestamp) -> Vec<Owner> {
+    pub fn retain<V: Child>(&self, within: impl Fn(&V) -> bool, listed: &Listed, now: Timestamp) -> Vec<Owner> {
         let absent: Vec<(String, String, String)> = {
             let mut inner = self.lock();
             let all = V::family(&mut inner).by_owner.values().flat_map(BTreeMap::values);
-            all.filter(|v| scope.is_none_or(|s| s == v.namespace()))
-                .filter(|v| !listed.keys.contains(&(v.namespace().to_owned(), v.name().to_owned())))
-                .filter(|v| listed.known.contains(v.uid()) || v.resource_version() <= listed.newest)
-                .map(|v| (v.namespace().to_owned(), v.name().to_owned(), v.uid().to_owned()))
+            all.filter(|v| within(v))
+                .filter(|v| !listed.keys.contains(&(v.meta().namespace.clone(), v.meta().name.clone())))
+                .filter(|v| listed.known.contains(&v.meta().uid) || v.version() <= listed.newest)
+                .map(|v| (v.meta().namespace.clone(), v.key().into_owned(), v.meta().uid.clone()))
                 .collect()
         };
-        let gone = |(namespace, name, uid): &(String, String, String)| {
-            self.remove::<V>(namespace, name, uid, listed.newest, now)
+        let gone = |(namespace, key, uid): &(String, String, String)| {
+            self.remove::<V>(namespace, key, uid, listed.newest, now)
         };
         absent.iter().filter_map(gone).collect()
     }
@@ -238,9 +247,19 @@ impl Index {
         let heads = inner.pods.heads.get(&(owner.namespace.clone(), owner.name.clone())).into_iter().flatten();
         let heads = heads.filter_map(|name| inner.pods.find(&owner.namespace, name));
         Seen {
-            other_heads: heads.filter(|p| p.owner_uid != owner_uid && p.owner_name == owner.name).cloned().collect(),
+            other_heads: heads
+                .filter(|p| p.meta.owner_uid != owner_uid && p.meta.owner_name == owner.name)
+                .cloned()
+                .collect(),
             pods: inner.pods.of(owner_uid),
             services: inner.services.of(owner_uid),
+            others: inner
+                .others
+                .of(owner_uid)
+                .into_values()
+                .chain(inner.others.of(&uncontrolled(&owner.namespace, &owner.name)).into_values())
+                .map(|c| ((c.kind, c.meta.name.clone()), c))
+                .collect(),
             failures: memory.map(|m| m.failures.clone()).unwrap_or_default(),
             head: memory.and_then(|m| m.head.clone()),
             departed: memory.map(|m| m.departed.clone()).unwrap_or_default(),
@@ -344,9 +363,9 @@ impl Inner {
 
 fn owner_of<V: Child>(view: &V) -> Owner {
     Owner {
-        namespace: view.namespace().to_owned(),
-        name: view.owner_name().to_owned(),
-        uid: view.owner_uid().to_owned(),
+        namespace: view.meta().namespace.clone(),
+        name: view.meta().owner_name.clone(),
+        uid: view.meta().owner_uid.clone(),
     }
 }
 
@@ -356,41 +375,21 @@ pub fn version(text: &str) -> u64 {
 }
 
 impl Child for PodView {
-    fn namespace(&self) -> &str {
-        &self.namespace
+    fn meta(&self) -> &Meta {
+        &self.meta
     }
-    fn name(&self) -> &str {
-        &self.name
-    }
-    fn uid(&self) -> &str {
-        &self.uid
-    }
-    fn owner_uid(&self) -> &str {
-        &self.owner_uid
-    }
-    fn owner_name(&self) -> &str {
-        &self.owner_name
-    }
-    fn resource_version(&self) -> u64 {
-        version(&self.resource_version)
-    }
-    fn same(&self, other: &Self) -> bool {
-        let mut other = other.clone();
-        other.resource_version.clone_from(&self.resource_version);
-        *self == other
+    fn meta_mut(&mut self) -> &mut Meta {
+        &mut self.meta
     }
     fn head_of(&self) -> Option<&str> {
         (self.label(labels::NODE_TYPE) == "head").then(|| self.label(labels::CLUSTER))
-    }
-    fn is_leaving(&self) -> bool {
-        self.deleting.is_some()
     }
     fn family(inner: &mut Inner) -> &mut Family<Self> {
         &mut inner.pods
     }
     fn departed(inner: &mut Inner, gone: &Arc<Self>, now: Timestamp) {
         let Some(place) = gone.place() else { return };
-        if let Some(memory) = inner.memory.get_mut(&gone.owner_uid) {
+        if let Some(memory) = inner.memory.get_mut(&gone.meta.owner_uid) {
             memory.departed.retain(|_, d| now.duration_since(d.at) < MEMORY);
             memory.departed.insert(place, Departed { pod: Arc::clone(gone), at: now });
         }
@@ -398,33 +397,28 @@ impl Child for PodView {
 }
 
 impl Child for ServiceView {
-    fn namespace(&self) -> &str {
-        &self.namespace
+    fn meta(&self) -> &Meta {
+        &self.meta
     }
-    fn name(&self) -> &str {
-        &self.name
-    }
-    fn uid(&self) -> &str {
-        &self.uid
-    }
-    fn owner_uid(&self) -> &str {
-        &self.owner_uid
-    }
-    fn owner_name(&self) -> &str {
-        &self.owner_name
-    }
-    fn resource_version(&self) -> u64 {
-        version(&self.resource_version)
-    }
-    fn same(&self, other: &Self) -> bool {
-        let mut other = other.clone();
-        other.resource_version.clone_from(&self.resource_version);
-        *self == other
-    }
-    fn is_leaving(&self) -> bool {
-        self.deleting
+    fn meta_mut(&mut self) -> &mut Meta {
+        &mut self.meta
     }
     fn family(inner: &mut Inner) -> &mut Family<Self> {
         &mut inner.services
+    }
+}
+
+impl Child for ChildView {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+    fn meta_mut(&mut self) -> &mut Meta {
+        &mut self.meta
+    }
+    fn key(&self) -> Cow<'_, str> {
+        ChildView::key_of(self.kind, &self.meta.name).into()
+    }
+    fn family(inner: &mut Inner) -> &mut Family<Self> {
+        &mut inner.others
     }
 }

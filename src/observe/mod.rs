@@ -1,6 +1,8 @@
 //! What is: watch tasks, small views of objects, an index by owner, work queues.
 
+pub mod child;
 pub mod index;
+mod meta;
 pub mod seen;
 pub mod triggers;
 pub mod watch;

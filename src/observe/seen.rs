@@ -6,6 +6,9 @@ use std::sync::Arc;
 
 use k8s_openapi::jiff::Timestamp;
 
+use serde_json::Value;
+
+use crate::api::children::Kind;
 use crate::api::names::{HEAD_GROUP, labels};
 
 /// All that is known about one object's surroundings when its planner runs.
@@ -17,6 +20,8 @@ pub struct Seen {
     pub other_heads: Vec<Arc<PodView>>,
     /// Services that the object controls, by name.
     pub services: BTreeMap<String, Arc<ServiceView>>,
+    /// Everything else that it controls, and claims that bear its label, by kind and name.
+    pub others: BTreeMap<(Kind, String), Arc<ChildView>>,
     /// Effects of this object that failed and have not succeeded since, oldest first.
     pub failures: Vec<Failure>,
     /// What the head itself said, if it was asked since these pods came up.
@@ -61,9 +66,9 @@ pub struct Departed {
     pub at: Timestamp,
 }
 
-/// A pod, as far as we care.
+/// What a view keeps of an object's metadata.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct PodView {
+pub struct Meta {
     pub name: String,
     pub namespace: String,
     pub uid: String,
@@ -72,11 +77,17 @@ pub struct PodView {
     pub owner_uid: String,
     pub owner_name: String,
     pub created: Option<Timestamp>,
-    /// When the pod must be gone (deletion time stamp), if it is being deleted.
+    /// When it must be gone (deletion time stamp), if it is being deleted.
     pub deleting: Option<Timestamp>,
     pub labels: BTreeMap<String, String>,
     /// Only the annotations under `ray.io/`.
     pub annotations: BTreeMap<String, String>,
+}
+
+/// A pod, as far as we care.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PodView {
+    pub meta: Meta,
     pub node: Option<String>,
     pub restart_policy: String,
     /// Name of `spec.containers[0]`: the Ray container, whatever it is called.
@@ -138,16 +149,9 @@ pub struct Terminated {
 /// A Service, as far as we care.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ServiceView {
-    pub name: String,
-    pub namespace: String,
-    pub uid: String,
-    pub resource_version: String,
-    pub owner_uid: String,
-    pub owner_name: String,
-    pub deleting: bool,
-    pub labels: BTreeMap<String, String>,
-    /// Only the annotations under `ray.io/`.
-    pub annotations: BTreeMap<String, String>,
+    pub meta: Meta,
+    /// Keys of labels and annotations that we wrote.
+    pub written: Vec<String>,
     pub type_: String,
     /// `None` means headless.
     pub cluster_ip: Option<String>,
@@ -163,6 +167,28 @@ pub struct ServicePortView {
     /// Number or name, as text.
     pub target_port: String,
     pub node_port: Option<i32>,
+}
+
+/// Any other child, as far as we care.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChildView {
+    pub meta: Meta,
+    pub kind: Kind,
+    /// Keys of labels and annotations that we wrote.
+    pub written: Vec<String>,
+    /// Somebody else wrote to more than metadata and status.
+    pub touched: bool,
+    /// Everything beside metadata and status. Nothing of a Secret or a Job.
+    pub body: Value,
+    /// How a Job stands; `None` while it runs, and for every other kind.
+    pub ended: Option<JobEnd>,
+}
+
+/// How a Job ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobEnd {
+    pub succeeded: bool,
+    pub message: String,
 }
 
 /// An effect that the API server refused, or that did not answer in time.
@@ -228,7 +254,33 @@ pub struct Unreachable {
     pub since: Timestamp,
 }
 
-impl PodView {
+impl Seen {
+    pub fn other(&self, kind: Kind, name: &str) -> Option<&ChildView> {
+        self.others.get(&(kind, name.to_owned())).map(|c| &**c)
+    }
+}
+
+/// What marks the owner of children that nobody controls.
+const UNCONTROLLED: &str = "label/";
+
+/// The owner of children that nobody controls, by the cluster that their label names.
+pub fn uncontrolled(namespace: &str, cluster: &str) -> String {
+    format!("{UNCONTROLLED}{namespace}/{cluster}")
+}
+
+impl ChildView {
+    /// Its name among all children of a namespace, of whatever kind.
+    pub fn key_of(kind: Kind, name: &str) -> String {
+        format!("{}/{name}", kind.plural())
+    }
+
+    /// No RayCluster controls it; it is found by its label.
+    pub fn is_uncontrolled(&self) -> bool {
+        self.meta.owner_uid.starts_with(UNCONTROLLED)
+    }
+}
+
+impl Meta {
     pub fn label(&self, key: &str) -> &str {
         self.labels.get(key).map_or("", String::as_str)
     }
@@ -236,18 +288,30 @@ impl PodView {
     pub fn annotation(&self, key: &str) -> &str {
         self.annotations.get(key).map_or("", String::as_str)
     }
+}
+
+impl PodView {
+    pub fn label(&self, key: &str) -> &str {
+        self.meta.label(key)
+    }
+
+    pub fn annotation(&self, key: &str) -> &str {
+        self.meta.annotation(key)
+    }
 
     pub fn is_ready(&self) -> bool {
-        self.phase == "Running" && self.deleting.is_none() && self.ready.as_ref().is_some_and(|c| c.status == "True")
+        self.phase == "Running"
+            && self.meta.deleting.is_none()
+            && self.ready.as_ref().is_some_and(|c| c.status == "True")
     }
 
     pub fn is_running(&self) -> bool {
-        self.phase == "Running" && self.deleting.is_none()
+        self.phase == "Running" && self.meta.deleting.is_none()
     }
 
     /// Where the pod says it stands.
     pub fn place(&self) -> Option<Place> {
-        Place::from_labels(&self.labels)
+        Place::from_labels(&self.meta.labels)
     }
 
     /// The Ray container's status, matched by the name of `spec.containers[0]`.

@@ -2,11 +2,14 @@
 
 use std::collections::HashSet;
 use std::fmt::Debug;
+use std::marker::PhantomData;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
+use futures::future::join_all;
+use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::Api;
 use kube::core::DeserializeGuard;
@@ -18,11 +21,13 @@ use kube::{Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use std::sync::{Mutex, PoisonError};
 
+use super::child::ChildWire;
 use super::index::{Child, Index, Listed, Owner, version};
-use super::seen::{PodView, ServiceView};
+use super::seen::{ChildView, PodView, ServiceView};
 use super::triggers::Triggers;
 use super::wire::{PodWire, ServiceWire};
 use crate::api::RayCluster;
+use crate::api::children::Kind;
 
 /// Pods that any Ray controller cares for; the rest of the cluster's pods never reach us (KubeRay's selector).
 const POD_SELECTOR: &str = "ray.io/node-type in (head,worker,redis-cleanup)";
@@ -95,35 +100,82 @@ pub struct Observed {
 /// Told of every complete picture (`Ok`) and of every trouble on the way, with what is watched.
 pub type Report = Arc<dyn Fn(&str, Result<(), &watcher::Error>) + Send + Sync>;
 
-/// What the watches of a scope are called in reports.
-pub fn names(namespace: Option<&str>) -> [String; 3] {
-    let at = namespace.map(|n| format!(" in namespace {n}")).unwrap_or_default();
-    ["rayclusters", "pods", "services"].map(|kind| format!("{kind}{at}"))
+/// Without these a planner would decide on nothing: all must have been listed before the first pass.
+const NEEDED: [Kind; 3] = [Kind::RayCluster, Kind::Pod, Kind::Service];
+/// Kinds that every cluster has and that some RayClusters use.
+pub const OTHERS: [Kind; 8] = [
+    Kind::ServiceAccount,
+    Kind::Role,
+    Kind::RoleBinding,
+    Kind::Secret,
+    Kind::PersistentVolumeClaim,
+    Kind::NetworkPolicy,
+    Kind::Ingress,
+    Kind::Job,
+];
+
+/// What is watched: namespaces (all when `None`), and kinds beside the needed ones.
+#[derive(Clone, Debug)]
+pub struct Scope {
+    pub namespace: Option<String>,
+    pub others: Vec<Kind>,
 }
 
-/// Runs all watches for one namespace, or for all when `namespace` is `None`, until dropped.
-pub async fn run(client: Client, namespace: Option<String>, observed: Observed, report: Report) {
-    let scope = namespace.as_deref();
-    let [of_clusters, of_pods, of_services] = names(scope);
-    let clusters = ClusterSink { observed: observed.clone(), scope: namespace.clone() };
-    let pods = ChildSink::<PodWire, PodView>::new(observed.clone(), namespace.clone());
-    let services = ChildSink::<ServiceWire, ServiceView>::new(observed, namespace.clone());
-    let config = watcher::Config::default();
-    tokio::join!(
-        follow(api::<DeserializeGuard<RayCluster>>(&client, scope), config.clone(), of_clusters, clusters, &report),
-        follow(api::<PodWire>(&client, scope), config.clone().labels(POD_SELECTOR), of_pods, pods, &report),
-        follow(api::<ServiceWire>(&client, scope), config.labels(SERVICE_SELECTOR), of_services, services, &report),
-    );
-}
-
-fn api<K>(client: &Client, namespace: Option<&str>) -> Api<K>
-where
-    K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
-{
-    match namespace {
-        Some(namespace) => Api::namespaced(client.clone(), namespace),
-        None => Api::all(client.clone()),
+impl Scope {
+    fn name(&self, kind: Kind) -> String {
+        let at = self.namespace.as_ref().map(|n| format!(" in namespace {n}")).unwrap_or_default();
+        format!("{}{at}", kind.plural())
     }
+
+    /// What the watches that passes cannot do without are called in reports.
+    pub fn needed(&self) -> impl Iterator<Item = String> + '_ {
+        NEEDED.into_iter().map(|kind| self.name(kind))
+    }
+
+    /// What the others are called. They may be refused: that costs their kind only.
+    pub fn others(&self) -> impl Iterator<Item = String> + '_ {
+        self.others.iter().map(|kind| self.name(*kind))
+    }
+
+    fn api<K>(&self, client: &Client) -> Api<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        match &self.namespace {
+            Some(namespace) => Api::namespaced(client.clone(), namespace),
+            None => Api::all(client.clone()),
+        }
+    }
+
+    fn api_of(&self, client: &Client, kind: Kind) -> Api<ChildWire> {
+        match &self.namespace {
+            Some(namespace) => Api::namespaced_with(client.clone(), namespace, &kind),
+            None => Api::all_with(client.clone(), &kind),
+        }
+    }
+}
+
+/// Runs all watches of a scope, until dropped.
+pub async fn run(client: Client, scope: Scope, observed: Observed, report: Report) {
+    let clusters = ClusterSink { observed: observed.clone(), scope: scope.namespace.clone() };
+    let config = watcher::Config::default();
+    let labelled = config.clone().labels(SERVICE_SELECTOR);
+    let others = scope.others.iter().map(|kind| {
+        let kind = *kind;
+        let sink =
+            ChildSink::new(&observed, &scope, move |v: &ChildView| v.kind == kind, move |w: ChildWire| w.view(kind));
+        follow(scope.api_of(&client, kind), labelled.clone(), scope.name(kind), sink, &report)
+    });
+    let pods = ChildSink::new(&observed, &scope, |_: &PodView| true, |w: PodWire| w.into());
+    let services = ChildSink::new(&observed, &scope, |_: &ServiceView| true, |w: ServiceWire| w.into());
+    let cluster_api = scope.api::<DeserializeGuard<RayCluster>>(&client);
+    let (pod_api, service_api) = (scope.api::<PodWire>(&client), scope.api::<ServiceWire>(&client));
+    tokio::join!(
+        follow(cluster_api, config.clone(), scope.name(Kind::RayCluster), clusters, &report),
+        follow(pod_api, config.labels(POD_SELECTOR), scope.name(Kind::Pod), pods, &report),
+        follow(service_api, labelled.clone(), scope.name(Kind::Service), services, &report),
+        join_all(others),
+    );
 }
 
 /// Where the objects of one watch go.
@@ -138,7 +190,7 @@ trait Sink<K> {
 
 async fn follow<K, S>(api: Api<K>, config: watcher::Config, what: String, mut sink: S, report: &Report)
 where
-    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
     S: Sink<K>,
 {
     let mut config = config.streaming_lists();
@@ -202,38 +254,46 @@ impl kube::runtime::utils::Backoff for Bounded {
     }
 }
 
-struct ChildSink<W, V> {
+/// Children of one kind. `mine` tells them from the others of their family.
+struct ChildSink<V, M, F> {
     observed: Observed,
-    scope: Option<String>,
-    kind: std::marker::PhantomData<(W, V)>,
+    namespace: Option<String>,
+    mine: M,
+    view: F,
+    family: PhantomData<V>,
 }
 
-impl<W, V> ChildSink<W, V> {
-    fn new(observed: Observed, scope: Option<String>) -> Self {
-        ChildSink { observed, scope, kind: std::marker::PhantomData }
+impl<V: Child, M: Fn(&V) -> bool, F> ChildSink<V, M, F> {
+    fn new(observed: &Observed, scope: &Scope, mine: M, view: F) -> Self {
+        ChildSink { observed: observed.clone(), namespace: scope.namespace.clone(), mine, view, family: PhantomData }
+    }
+
+    fn is_within(&self, child: &V) -> bool {
+        (self.mine)(child) && self.namespace.as_ref().is_none_or(|n| *n == child.meta().namespace)
     }
 }
 
-impl<W: Into<V>, V: Child> Sink<W> for ChildSink<W, V> {
+impl<W, V: Child, M: Fn(&V) -> bool, F: Fn(W) -> V> Sink<W> for ChildSink<V, M, F> {
     fn apply(&mut self, object: W) {
-        for owner in self.observed.index.apply::<V>(object.into()) {
+        for owner in self.observed.index.apply::<V>((self.view)(object)) {
             self.observed.triggers.pull(Some(owner));
         }
     }
 
     fn remove(&mut self, object: W) {
-        let gone: V = object.into();
-        let (namespace, name, uid) = (gone.namespace(), gone.name(), gone.uid());
-        let owner = self.observed.index.remove::<V>(namespace, name, uid, gone.resource_version(), Timestamp::now());
+        let gone = (self.view)(object);
+        let meta = gone.meta();
+        let now = Timestamp::now();
+        let owner = self.observed.index.remove::<V>(&meta.namespace, &gone.key(), &meta.uid, gone.version(), now);
         self.observed.triggers.pull(owner);
     }
 
     fn known(&self) -> HashSet<String> {
-        self.observed.index.known::<V>(self.scope.as_deref())
+        self.observed.index.known::<V>(|v| self.is_within(v))
     }
 
     fn complete(&mut self, listed: Listed) {
-        for owner in self.observed.index.retain::<V>(self.scope.as_deref(), &listed, Timestamp::now()) {
+        for owner in self.observed.index.retain::<V>(|v| self.is_within(v), &listed, Timestamp::now()) {
             self.observed.triggers.pull(Some(owner));
         }
     }

@@ -1,21 +1,20 @@
 //! Pods and Services as they come from the API server, decoded slim: what no view keeps is skipped while reading, and
 //! a field of an unexpected shape never loses the object.
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::api::core::v1::{Pod, Service};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use k8s_openapi::jiff::Timestamp;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
+use super::meta;
 use super::seen::{ContainerState, ContainerView, PodCondition, PodView, ServicePortView, ServiceView, Terminated};
 
 /// A pod on its way to becoming a [`PodView`].
 #[derive(kube::Resource, Clone, Debug, Deserialize)]
 #[resource(inherit = Pod)]
 pub struct PodWire {
-    #[serde(deserialize_with = "slim_meta")]
+    #[serde(deserialize_with = "super::meta::slim")]
     pub metadata: ObjectMeta,
     #[serde(default)]
     spec: PodSpec,
@@ -27,7 +26,6 @@ pub struct PodWire {
 #[derive(kube::Resource, Clone, Debug, Deserialize)]
 #[resource(inherit = Service)]
 pub struct ServiceWire {
-    #[serde(deserialize_with = "slim_meta")]
     pub metadata: ObjectMeta,
     #[serde(default)]
     spec: ServiceSpec,
@@ -151,55 +149,12 @@ struct Address {
     hostname: String,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-#[derive(Default)]
-struct SlimMeta {
-    name: Option<String>,
-    namespace: Option<String>,
-    uid: Option<String>,
-    resource_version: Option<String>,
-    creation_timestamp: Option<Time>,
-    deletion_timestamp: Option<Time>,
-    labels: Option<BTreeMap<String, String>>,
-    annotations: Option<BTreeMap<String, String>>,
-    owner_references: Option<Vec<OwnerReference>>,
-}
-
-fn slim_meta<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
-    let slim = SlimMeta::deserialize(deserializer)?;
-    Ok(ObjectMeta {
-        name: slim.name,
-        namespace: slim.namespace,
-        uid: slim.uid,
-        resource_version: slim.resource_version,
-        creation_timestamp: slim.creation_timestamp,
-        deletion_timestamp: slim.deletion_timestamp,
-        labels: slim.labels,
-        annotations: slim.annotations.map(|a| a.into_iter().filter(|(k, _)| k.starts_with("ray.io/")).collect()),
-        owner_references: slim.owner_references,
-        ..ObjectMeta::default()
-    })
-}
-
-/// Uid and name of the RayCluster that controls the object; empty when none does.
-fn owner(meta: &ObjectMeta) -> (String, String) {
-    meta.owner_references
-        .iter()
-        .flatten()
-        .find(|o| o.controller == Some(true) && o.kind == "RayCluster" && o.api_version.starts_with("ray.io/"))
-        .map(|o| (o.uid.clone(), o.name.clone()))
-        .unwrap_or_default()
-}
-
 fn time(t: Option<Time>) -> Option<Timestamp> {
     t.map(|t| t.0)
 }
 
 impl From<PodWire> for PodView {
     fn from(wire: PodWire) -> Self {
-        let meta = wire.metadata;
-        let (owner_uid, owner_name) = owner(&meta);
         let mut conditions = wire.status.conditions;
         let mut take = |type_: &str| {
             let at = conditions.iter().position(|c| c.type_ == type_)?;
@@ -214,16 +169,7 @@ impl From<PodWire> for PodView {
         PodView {
             ready: take("Ready"),
             unscheduled: take("PodScheduled").filter(|c| c.status == "False"),
-            name: meta.name.unwrap_or_default(),
-            namespace: meta.namespace.unwrap_or_default(),
-            uid: meta.uid.unwrap_or_default(),
-            resource_version: meta.resource_version.unwrap_or_default(),
-            owner_uid,
-            owner_name,
-            created: time(meta.creation_timestamp),
-            deleting: time(meta.deletion_timestamp),
-            labels: meta.labels.unwrap_or_default(),
-            annotations: meta.annotations.unwrap_or_default(),
+            meta: meta::view(wire.metadata),
             node: wire.spec.node_name.filter(|n| !n.is_empty()),
             restart_policy: wire.spec.restart_policy,
             ray_container: wire.spec.containers.into_iter().next().map(|c| c.name).unwrap_or_default(),
@@ -259,18 +205,10 @@ fn ended(end: End) -> Terminated {
 
 impl From<ServiceWire> for ServiceView {
     fn from(wire: ServiceWire) -> Self {
-        let meta = wire.metadata;
-        let (owner_uid, owner_name) = owner(&meta);
+        let written = meta::written(wire.metadata.managed_fields.as_ref());
         ServiceView {
-            name: meta.name.unwrap_or_default(),
-            namespace: meta.namespace.unwrap_or_default(),
-            uid: meta.uid.unwrap_or_default(),
-            resource_version: meta.resource_version.unwrap_or_default(),
-            owner_uid,
-            owner_name,
-            deleting: meta.deletion_timestamp.is_some(),
-            labels: meta.labels.unwrap_or_default(),
-            annotations: meta.annotations.unwrap_or_default(),
+            meta: meta::view(wire.metadata),
+            written,
             type_: wire.spec.type_,
             cluster_ip: Some(wire.spec.cluster_ip).filter(|ip| !ip.is_empty() && ip != "None"),
             ports: wire.spec.ports.into_iter().map(port).collect(),

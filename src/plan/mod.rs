@@ -1,22 +1,23 @@
 //! What should be: pure functions. No client, no clock, no randomness, no tokio.
 
+pub mod action;
 pub mod build;
 pub mod config;
 pub mod quantity;
 pub mod raycluster;
 pub mod resources;
 
-use k8s_openapi::api::core::v1::{Pod, Service};
+use std::borrow::Cow;
+
 use k8s_openapi::jiff::Timestamp;
 
-use crate::api::names::annotations;
-use crate::observe::seen::Place;
+pub use action::{Action, Manifest, Object, Target};
 
 /// What to do about one object, what to say about it, and when to look again.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan<S> {
-    /// In order of their stages. A step is not carried out while an earlier one of its scope fails, or while the head
-    /// Service cannot be made.
+    /// In order of their stages. A step is not carried out while an earlier one of its scope fails, or while one of
+    /// stage `Guard` or `Services` does.
     pub steps: Vec<Step>,
     /// The whole new status; `None` leaves what is there.
     pub status: Option<S>,
@@ -48,6 +49,8 @@ pub struct Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
     Delete,
+    /// What must be there before pods: who may reach them, the rights and secrets that they start with.
+    Guard,
     /// The head Service: nothing else is made without it.
     Services,
     Head,
@@ -56,40 +59,11 @@ pub enum Stage {
     Others,
 }
 
-#[derive(Clone, Debug, PartialEq)]
-pub enum Action {
-    CreatePod(Box<Pod>),
-    /// Deletes that pod and no other: the uid is a precondition.
-    DeletePod {
-        namespace: String,
-        name: String,
-        uid: String,
-    },
-    CreateService(Box<Service>),
-    /// Brings a Service of ours to this state; what others wrote beside it stays.
-    PatchService(Box<Service>),
-    DeleteService {
-        namespace: String,
-        name: String,
-        uid: String,
-    },
-}
-
-impl Action {
-    /// The place that a pod is created for, and its incarnation there.
-    pub fn place(&self) -> Option<(Place, u32)> {
-        let Action::CreatePod(pod) = self else { return None };
-        let place = Place::from_labels(pod.metadata.labels.as_ref()?)?;
-        let incarnation = pod.metadata.annotations.as_ref().and_then(|a| a.get(annotations::INCARNATION));
-        Some((place, incarnation.and_then(|i| i.parse().ok()).unwrap_or(0)))
-    }
-}
-
 /// An event for the user.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Note {
     pub warning: bool,
-    pub reason: &'static str,
+    pub reason: Cow<'static, str>,
     /// events.k8s.io `action`: Create, Delete, Validate, ...
     pub action: &'static str,
     pub text: String,

@@ -20,7 +20,7 @@ use crate::act::hands::Hands;
 use crate::api::RayCluster;
 use crate::api::names::labels;
 use crate::config::Config;
-use crate::observe::watch::{self, Observed, Report};
+use crate::observe::watch::{self, Observed, Report, Scope};
 use crate::ray::head::Route;
 use crate::ray::poller::Poller;
 
@@ -51,14 +51,18 @@ impl Controllers {
             let clusters = observed.clusters.clone();
             metrics.watch_clusters(move || clusters.store.state().iter().map(|c| sample(c)).collect())?;
         }
-        let scopes: Vec<Option<String>> = match config.namespaces.as_slice() {
+        let namespaces: Vec<Option<String>> = match config.namespaces.as_slice() {
             [] => vec![None],
             some => some.iter().cloned().map(Some).collect(),
         };
-        let mut expected: BTreeSet<String> = scopes.iter().flat_map(|s| watch::names(s.as_deref())).collect();
+        let scope = |namespace| Scope { namespace, others: watch::OTHERS.to_vec() };
+        let scopes: Vec<Scope> = namespaces.into_iter().map(scope).collect();
+        let mut expected: BTreeSet<String> = scopes.iter().flat_map(Scope::needed).collect();
         expected.iter().for_each(|what| readiness.wait_for(what));
+        let optional: BTreeSet<String> = scopes.iter().flat_map(Scope::others).collect();
+        expected.extend(optional.iter().cloned());
         let (synced, mut complete) = mpsc::unbounded_channel();
-        let report = report(readiness.clone(), synced);
+        let report = report(readiness.clone(), synced, optional);
         let watches = scopes
             .into_iter()
             .map(|scope| tokio::spawn(watch::run(client.clone(), scope, observed.clone(), Arc::clone(&report))))
@@ -117,16 +121,21 @@ impl Controllers {
     }
 }
 
-/// Logs what is wrong with a watch, in the words of the API server, and tells when one has its first picture.
-fn report(readiness: Readiness, synced: mpsc::UnboundedSender<String>) -> Report {
+/// Logs what is wrong with a watch, in the words of the API server, and tells when one has its first picture. A watch
+/// that passes can do without is not waited for once it has failed.
+fn report(readiness: Readiness, synced: mpsc::UnboundedSender<String>, optional: BTreeSet<String>) -> Report {
+    // Nobody listens any more once passes have begun.
+    let heard = move |what: &str| drop(synced.send(what.to_owned()));
     Arc::new(move |what, outcome| match outcome {
         Ok(()) => {
             readiness.done(what);
-            // Nobody listens any more once passes have begun.
-            let _ = synced.send(what.to_owned());
+            heard(what);
         }
         Err(error) => {
             tracing::error!("error syncing {what}: failed to list and watch {what}: {}", words(error));
+            if optional.contains(what) {
+                heard(what);
+            }
         }
     })
 }

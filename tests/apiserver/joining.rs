@@ -13,7 +13,11 @@ fn workers_that_ray_does_not_list_are_named_after_a_grace() {
         bench.apply(&cluster("one", &[("w", 3)])).await;
         bench
             .until("all pods are Ready", |now| {
-                now.get("RayCluster", "one").is_some_and(|c| c["status"]["readyWorkerReplicas"] == 3)
+                let conditions =
+                    |p: &serde_json::Value| p["status"]["conditions"].as_array().cloned().unwrap_or_default();
+                let ready =
+                    |p: &serde_json::Value| conditions(p).iter().any(|c| c["type"] == "Ready" && c["status"] == "True");
+                now.pods("one").into_iter().filter(|p| ready(p)).count() == 4
             })
             .await;
         let ready_at = Instant::now();

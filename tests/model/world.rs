@@ -7,6 +7,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use ray_operator::api::RayCluster;
+use ray_operator::api::children::Kind;
 use ray_operator::api::names::labels;
 use ray_operator::observe::index::{FOR_EVER, Index, Listed, Owner};
 use ray_operator::observe::seen::{
@@ -16,7 +17,7 @@ use ray_operator::observe::seen::{
 use ray_operator::observe::wire::{PodWire, ServiceWire};
 use ray_operator::plan::config::PlanConfig;
 use ray_operator::plan::raycluster::plan;
-use ray_operator::plan::{Action, Stage, Step};
+use ray_operator::plan::{Action, Object, Stage, Step, Target};
 use serde::Deserialize;
 
 pub const UID: &str = "c0ffee00-0000-4000-8000-000000000001";
@@ -148,7 +149,7 @@ impl World {
         let version = self.next_version();
         let Some(pod) = self.pods.get_mut(name) else { return };
         change(pod);
-        pod.resource_version = version;
+        pod.meta.resource_version = version;
         let pod = pod.clone();
         self.pod_news.push_back(News::Pod(pod));
     }
@@ -157,7 +158,7 @@ impl World {
         let now = self.now;
         let number = self.version % 250;
         self.change(name, |pod| {
-            if pod.deleting.is_some() || pod.phase == "Failed" || pod.phase == "Succeeded" {
+            if pod.meta.deleting.is_some() || pod.phase == "Failed" || pod.phase == "Succeeded" {
                 return;
             }
             pod.node = Some("n1".to_owned());
@@ -203,14 +204,14 @@ impl World {
     pub fn user_deletes(&mut self, name: &str) {
         let gone_by = self.now + SignedDuration::from_secs(30);
         self.change(name, |pod| {
-            pod.deleting.get_or_insert(gone_by);
+            pod.meta.deleting.get_or_insert(gone_by);
         });
     }
 
     /// A pod disappears without a word, as when its node is removed.
     pub fn vanish(&mut self, name: &str) {
         if let Some(mut pod) = self.pods.remove(name) {
-            pod.resource_version = self.next_version();
+            pod.meta.resource_version = self.next_version();
             self.pod_news.push_back(News::PodGone(pod));
         }
     }
@@ -218,7 +219,7 @@ impl World {
     /// Kubelets let go of what is being deleted.
     pub fn reap(&mut self) {
         let leaving: Vec<String> =
-            self.pods.values().filter(|p| p.deleting.is_some()).map(|p| p.name.clone()).collect();
+            self.pods.values().filter(|p| p.meta.deleting.is_some()).map(|p| p.meta.name.clone()).collect();
         for name in leaving {
             self.vanish(&name);
         }
@@ -226,17 +227,15 @@ impl World {
 
     /// A pod with our labels that somebody else owns.
     pub fn stranger(&mut self, name: &str, group: &str) {
-        let mut pod = PodView {
-            name: name.to_owned(),
-            namespace: "default".to_owned(),
-            uid: format!("stranger-{name}"),
-            ..PodView::default()
-        };
-        pod.labels.insert(labels::CLUSTER.to_owned(), self.cluster.metadata.name.clone().unwrap_or_default());
-        pod.labels.insert(labels::GROUP.to_owned(), group.to_owned());
-        pod.labels.insert(labels::NODE_TYPE.to_owned(), "worker".to_owned());
-        pod.owner_uid = "another-owner".to_owned();
-        pod.resource_version = self.next_version();
+        let mut pod = PodView::default();
+        pod.meta.name = name.to_owned();
+        pod.meta.namespace = "default".to_owned();
+        pod.meta.uid = format!("stranger-{name}");
+        pod.meta.labels.insert(labels::CLUSTER.to_owned(), self.cluster.metadata.name.clone().unwrap_or_default());
+        pod.meta.labels.insert(labels::GROUP.to_owned(), group.to_owned());
+        pod.meta.labels.insert(labels::NODE_TYPE.to_owned(), "worker".to_owned());
+        pod.meta.owner_uid = "another-owner".to_owned();
+        pod.meta.resource_version = self.next_version();
         self.pods.insert(name.to_owned(), pod.clone());
         self.pod_news.push_back(News::Pod(pod));
     }
@@ -249,9 +248,9 @@ impl World {
         self.pod_news.clear();
         let pods: Vec<PodView> = self.pods.values().cloned().collect();
         let listed = Listed {
-            keys: pods.iter().map(|p| (p.namespace.clone(), p.name.clone())).collect(),
-            newest: pods.iter().filter_map(|p| p.resource_version.parse().ok()).max().unwrap_or(0),
-            known: self.index.known::<PodView>(None),
+            keys: pods.iter().map(|p| (p.meta.namespace.clone(), p.meta.name.clone())).collect(),
+            newest: pods.iter().filter_map(|p| p.meta.resource_version.parse().ok()).max().unwrap_or(0),
+            known: self.index.known::<PodView>(|_| true),
         };
         self.relist = Some((listed, pods));
     }
@@ -262,15 +261,21 @@ impl World {
             for pod in pods {
                 self.index.apply(pod);
             }
-            self.index.retain::<PodView>(None, &listed, self.now);
+            self.index.retain::<PodView>(|_| true, &listed, self.now);
         }
         for _ in 0..n.min(self.pod_news.len().max(self.other_news.len())) {
             for news in [self.pod_news.pop_front(), self.other_news.pop_front()].into_iter().flatten() {
                 match news {
                     News::Pod(pod) => drop(self.index.apply(pod)),
                     News::PodGone(pod) => {
-                        let version = pod.resource_version.parse().unwrap_or(0);
-                        self.index.remove::<PodView>(&pod.namespace, &pod.name, &pod.uid, version, self.now);
+                        let version = pod.meta.resource_version.parse().unwrap_or(0);
+                        self.index.remove::<PodView>(
+                            &pod.meta.namespace,
+                            &pod.meta.name,
+                            &pod.meta.uid,
+                            version,
+                            self.now,
+                        );
                     }
                     News::Service(service) => drop(self.index.apply(service)),
                     News::Cluster(cluster) => self.learn(*cluster),
@@ -341,7 +346,7 @@ impl World {
             }
         }
         if let Some(question) = planned.ask {
-            let alive = self.pods.values().filter(|p| p.is_ready() && p.owner_uid == UID);
+            let alive = self.pods.values().filter(|p| p.is_ready() && p.meta.owner_uid == UID);
             let nodes = alive.filter_map(|p| p.ip.clone()).map(|ip| RayNode { ip, alive: true }).collect();
             self.index.head_said(UID, HeadFacts { at: self.now, fingerprint: question.fingerprint, answer: Ok(nodes) });
         }
@@ -409,15 +414,17 @@ impl World {
     fn effect(&mut self, step: &Step, answered: bool) {
         self.writes += 1;
         match &step.action {
-            Action::CreatePod(pod) => self.create_pod(pod, &step.why, answered),
-            Action::DeletePod { name, uid, .. } => self.delete_pod(name, uid, &step.why, answered),
-            Action::CreateService(service) => {
+            Action::Create(Object::Pod(pod)) => self.create_pod(pod, &step.why, answered),
+            Action::Delete(Target { kind: Kind::Pod, name, uid, .. }) => {
+                self.delete_pod(name, uid, &step.why, answered)
+            }
+            Action::Create(Object::Service(service)) => {
                 let name = service.metadata.name.clone().unwrap_or_default();
                 self.uids += 1;
                 let mut view: ServiceView =
                     ServiceWire::deserialize(serde_json::to_value(service).unwrap()).unwrap().into();
-                view.uid = format!("service-{}", self.uids);
-                view.resource_version = self.next_version();
+                view.meta.uid = format!("service-{}", self.uids);
+                view.meta.resource_version = self.next_version();
                 let view = self.services.entry(name).or_insert(view).clone();
                 self.other_news.push_back(News::Service(view.clone()));
                 if answered {
@@ -435,16 +442,16 @@ impl World {
         if !exists {
             self.uids += 1;
             let mut view: PodView = PodWire::deserialize(serde_json::to_value(pod).unwrap()).unwrap().into();
-            view.uid = format!("pod-{}", self.uids);
-            view.created = Some(self.now);
+            view.meta.uid = format!("pod-{}", self.uids);
+            view.meta.created = Some(self.now);
             view.phase = "Pending".to_owned();
-            view.resource_version = self.next_version();
+            view.meta.resource_version = self.next_version();
             self.pods.insert(name.clone(), view.clone());
             self.pod_news.push_back(News::Pod(view));
             self.check_safety(&name);
         }
         let existing = self.pods[&name].clone();
-        if answered && existing.owner_uid == UID {
+        if answered && existing.meta.owner_uid == UID {
             self.index.apply(existing);
         }
     }
@@ -452,13 +459,13 @@ impl World {
     fn delete_pod(&mut self, name: &str, uid: &str, why: &str, answered: bool) {
         self.note(format!("delete {name} ({why})"));
         assert!(!uid.is_empty(), "a delete without a uid hits whoever bears the name");
-        let Some(pod) = self.pods.get(name).filter(|p| p.uid == uid).cloned() else {
+        let Some(pod) = self.pods.get(name).filter(|p| p.meta.uid == uid).cloned() else {
             if answered {
                 self.index.remove::<PodView>("default", name, uid, FOR_EVER, self.now);
             }
             return;
         };
-        assert_eq!(pod.owner_uid, UID, "a pod of somebody else was deleted: {name}\n{}", self.history.join("\n"));
+        assert_eq!(pod.meta.owner_uid, UID, "a pod of somebody else was deleted: {name}\n{}", self.history.join("\n"));
         if pod.node.is_none() {
             self.vanish(name);
             if answered {
@@ -474,14 +481,14 @@ impl World {
 
     /// What must hold right after a pod was created.
     fn check_safety(&self, created: &str) {
-        let mine = || self.pods.values().filter(|p| p.owner_uid == UID);
+        let mine = || self.pods.values().filter(|p| p.meta.owner_uid == UID);
         let dead = |p: &PodView| p.phase == "Failed" || p.phase == "Succeeded";
         let heads: Vec<&str> =
-            mine().filter(|p| p.label(labels::NODE_TYPE) == "head" && !dead(p)).map(|p| p.name.as_str()).collect();
+            mine().filter(|p| p.label(labels::NODE_TYPE) == "head" && !dead(p)).map(|p| p.meta.name.as_str()).collect();
         assert!(heads.len() <= 1, "two live heads {heads:?}\n{}", self.history.join("\n"));
         for group in self.known.spec.groups() {
             let members =
-                mine().filter(|p| p.label(labels::GROUP) == group.group_name && p.deleting.is_none() && !dead(p));
+                mine().filter(|p| p.label(labels::GROUP) == group.group_name && p.meta.deleting.is_none() && !dead(p));
             let count = members.count();
             let max = group.max_replicas.unwrap_or(i32::MAX) as i64 * i64::from(group.hosts());
             let is_new = self.pods[created].label(labels::GROUP) == group.group_name;
@@ -492,9 +499,15 @@ impl World {
                 self.history.join("\n")
             );
             let mut places = std::collections::BTreeSet::new();
-            for pod in mine().filter(|p| p.label(labels::GROUP) == group.group_name && p.deleting.is_none() && !dead(p))
+            for pod in
+                mine().filter(|p| p.label(labels::GROUP) == group.group_name && p.meta.deleting.is_none() && !dead(p))
             {
-                assert!(places.insert(pod.place()), "twins in one place: {}\n{}", pod.name, self.history.join("\n"));
+                assert!(
+                    places.insert(pod.place()),
+                    "twins in one place: {}\n{}",
+                    pod.meta.name,
+                    self.history.join("\n")
+                );
             }
         }
     }
@@ -510,8 +523,12 @@ impl World {
             let busy = self.pass();
             self.deliver(usize::MAX);
             self.reap();
-            let names: Vec<String> =
-                self.pods.values().filter(|p| p.owner_uid == UID && !p.is_ready()).map(|p| p.name.clone()).collect();
+            let names: Vec<String> = self
+                .pods
+                .values()
+                .filter(|p| p.meta.owner_uid == UID && !p.is_ready())
+                .map(|p| p.meta.name.clone())
+                .collect();
             for name in &names {
                 self.make_ready(name);
             }
@@ -527,7 +544,7 @@ impl World {
 
     fn check_settled(&mut self) {
         let suspended = self.cluster.spec.suspend == Some(true);
-        let mine = || self.pods.values().filter(|p| p.owner_uid == UID);
+        let mine = || self.pods.values().filter(|p| p.meta.owner_uid == UID);
         let heads = mine().filter(|p| p.label(labels::NODE_TYPE) == "head").count();
         assert_eq!(heads, usize::from(!suspended), "heads\n{}", self.history.join("\n"));
         let mut wanted_total = 0;

@@ -5,6 +5,7 @@
 
 pub mod accelerators;
 pub mod address;
+pub mod child;
 pub mod command;
 pub mod env;
 pub mod metadata;

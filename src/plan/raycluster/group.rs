@@ -13,7 +13,7 @@ use crate::api::names::labels;
 use crate::api::raycluster::WorkerGroupSpec;
 use crate::observe::seen::{Place, PodView};
 use crate::plan::build::{self, Identity};
-use crate::plan::{Action, Stage, Step};
+use crate::plan::{Action, Object, Stage, Step};
 
 /// New replicas that one plan makes at most, and hosts of each: the rest follow in the next, so that a typo in `replicas`
 /// costs no memory.
@@ -56,7 +56,7 @@ pub(super) fn plan(scene: &Scene<'_>, group: &WorkerGroupSpec) -> Part {
     // A replica goes as a whole: a host of it without the others would only be filled up again.
     let chosen: Vec<u32> = slots
         .iter()
-        .filter(|(_, s)| s.values().any(|m| named.contains(m.pod.name.as_str())))
+        .filter(|(_, s)| s.values().any(|m| named.contains(m.pod.meta.name.as_str())))
         .map(|(n, _)| *n)
         .collect();
     for slot in chosen {
@@ -110,18 +110,18 @@ pub(super) fn plan(scene: &Scene<'_>, group: &WorkerGroupSpec) -> Part {
                     identity.incarnation = pace::incarnation(pod) + 1;
                     identity.quick_failures = quick;
                     told = false;
-                    format!("to replace {}, which was dead", pod.name)
+                    format!("to replace {}, which was dead", pod.meta.name)
                 }
                 None => match (leaving.get(&place), scene.departed(&place)) {
                     (Some(pod), _) => {
                         (identity.incarnation, identity.quick_failures) = pace::after(pod, scene.now);
-                        format!("to replace {}, which is being deleted", pod.name)
+                        format!("to replace {}, which is being deleted", pod.meta.name)
                     }
                     (None, Some(gone)) => {
                         (identity.incarnation, identity.quick_failures) = pace::after(&gone.pod, gone.at);
                         format!(
                             "group {} wants {wanted} replicas and had {before}; {} stood there before",
-                            group.group_name, gone.pod.name
+                            group.group_name, gone.pod.meta.name
                         )
                     }
                     (None, None) => format!("group {} wants {wanted} replicas and had {before}", group.group_name),
@@ -143,7 +143,7 @@ pub(super) fn plan(scene: &Scene<'_>, group: &WorkerGroupSpec) -> Part {
                 scope: group.group_name.clone(),
                 why,
                 tell: told,
-                action: Action::CreatePod(Box::new(pod)),
+                action: Action::Create(Object::Pod(Box::new(pod))),
             });
         }
     }
@@ -154,7 +154,7 @@ pub(super) fn plan(scene: &Scene<'_>, group: &WorkerGroupSpec) -> Part {
 pub(super) fn removed(scene: &Scene<'_>) -> Part {
     let groups: BTreeSet<&str> = scene.cluster.spec.groups().iter().map(|g| g.group_name.as_str()).collect();
     let mut part = Part::default();
-    for pod in scene.workers().filter(|p| p.deleting.is_none() && !groups.contains(p.label(labels::GROUP))) {
+    for pod in scene.workers().filter(|p| p.meta.deleting.is_none() && !groups.contains(p.label(labels::GROUP))) {
         let why = format!("group {} is no longer in the spec", pod.label(labels::GROUP));
         part.steps.push(scene.delete_pod(pod, "DeletedWorkerPod", why));
     }
@@ -208,7 +208,7 @@ fn surplus(slots: &Slots<'_>, wanted: usize, only_dead: bool) -> Vec<u32> {
             })
             .min()
             .unwrap_or(0);
-        (worst, Reverse(members.values().filter_map(|m| m.pod.created).max()), Reverse(*slot))
+        (worst, Reverse(members.values().filter_map(|m| m.pod.meta.created).max()), Reverse(*slot))
     };
     ranked.sort_by_key(harm);
     if only_dead {

@@ -6,7 +6,7 @@ use super::{Part, Scene, pace};
 use crate::api::names::{HEAD_GROUP, annotations};
 use crate::observe::seen::{Place, PodView};
 use crate::plan::build::{self, Identity};
-use crate::plan::{Action, Stage, Step};
+use crate::plan::{Action, Object, Stage, Step};
 
 pub(super) fn plan(scene: &Scene<'_>) -> Part {
     let mut part = Part::default();
@@ -21,9 +21,9 @@ pub(super) fn plan(scene: &Scene<'_>) -> Part {
         }
     }
     // The oldest that is Ready stays, else the oldest: workers are connected to it.
-    live.sort_by_key(|p| (!p.is_ready(), p.created, p.name.clone()));
+    live.sort_by_key(|p| (!p.is_ready(), p.meta.created, p.meta.name.clone()));
     for extra in live.iter().skip(1) {
-        let why = format!("a cluster has one head, and {} is it", live[0].name);
+        let why = format!("a cluster has one head, and {} is it", live[0].meta.name);
         part.steps.push(scene.delete_pod(extra, "DeletedHeadPod", why));
     }
     for (pod, why, died) in &dead {
@@ -37,7 +37,7 @@ pub(super) fn plan(scene: &Scene<'_>) -> Part {
     // Two heads at one address would split the cluster: the new one waits until the old one is gone.
     let place = Place { group: HEAD_GROUP.to_owned(), slot: 0, host: 0 };
     let others = scene.other_heads();
-    let until = others.iter().filter_map(|p| p.deleting.map(|deadline| deadline + LATE)).min();
+    let until = others.iter().filter_map(|p| p.meta.deleting.map(|deadline| deadline + LATE)).min();
     part.look_again = super::earliest(part.look_again, until);
     if live.is_empty() && dead.is_empty() && leaving.is_empty() && others.is_empty() && may_restart(scene) {
         let departed = scene.departed(&place);
@@ -45,7 +45,7 @@ pub(super) fn plan(scene: &Scene<'_>) -> Part {
         let incarnation = scene.seen.attempted.get(&place).copied().unwrap_or(incarnation);
         let mut identity = Identity { slot: 0, host: 0, incarnation, quick_failures };
         let why = match departed {
-            Some(gone) => format!("to replace {}, which is gone", gone.pod.name),
+            Some(gone) => format!("to replace {}, which is gone", gone.pod.meta.name),
             None => "the cluster has no head".to_owned(),
         };
         let taken = scene.taken_names();
@@ -62,7 +62,7 @@ pub(super) fn plan(scene: &Scene<'_>) -> Part {
             scope: HEAD_GROUP.to_owned(),
             why,
             tell: true,
-            action: Action::CreatePod(Box::new(pod)),
+            action: Action::Create(Object::Pod(Box::new(pod))),
         });
     }
     part

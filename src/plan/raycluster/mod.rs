@@ -1,5 +1,6 @@
 //! What a RayCluster needs next, and what to say about it.
 
+mod children;
 mod conditions;
 mod group;
 mod head;
@@ -17,13 +18,14 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
+use crate::api::children::Kind;
 use crate::api::names::{self, labels};
 use crate::api::raycluster::{RayCluster, RayClusterStatus};
 use crate::api::validation;
 use crate::observe::seen::{Departed, FailureKind, Place, PodView, Seen};
 use crate::plan::build::address::{HeadAddress, head_port};
 use crate::plan::config::PlanConfig;
-use crate::plan::{Action, AskHead, Plan, Stage, Step};
+use crate::plan::{Action, AskHead, Plan, Stage, Step, Target};
 
 /// What every part of the planner looks at.
 struct Scene<'a> {
@@ -38,7 +40,7 @@ struct Scene<'a> {
 impl<'a> Scene<'a> {
     fn new(cluster: &'a RayCluster, seen: &'a Seen, now: Timestamp, config: &'a PlanConfig) -> Self {
         let mut pods: Vec<&PodView> = seen.pods.values().map(|p| &**p).collect();
-        pods.sort_by(|a, b| (a.created, &a.name).cmp(&(b.created, &b.name)));
+        pods.sort_by(|a, b| (a.meta.created, &a.meta.name).cmp(&(b.meta.created, &b.meta.name)));
         Scene { cluster, seen, now, config, pods }
     }
 
@@ -70,7 +72,7 @@ impl<'a> Scene<'a> {
         let alive = |p: &&PodView| {
             p.phase != "Failed"
                 && p.phase != "Succeeded"
-                && p.deleting.is_none_or(|deadline| self.now < deadline + suspend::LATE)
+                && p.meta.deleting.is_none_or(|deadline| self.now < deadline + suspend::LATE)
         };
         self.seen.other_heads.iter().map(|p| &**p).filter(alive).collect()
     }
@@ -87,11 +89,7 @@ impl<'a> Scene<'a> {
             scope: pod.label(labels::GROUP).to_owned(),
             why,
             tell: true,
-            action: Action::DeletePod {
-                namespace: pod.namespace.clone(),
-                name: pod.name.clone(),
-                uid: pod.uid.clone(),
-            },
+            action: Action::Delete(Target::of(Kind::Pod, &pod.meta)),
         }
     }
 }
@@ -164,9 +162,9 @@ fn is_ours(cluster: &RayCluster) -> bool {
 /// Which pods a head's answer is about: changes when one comes, goes, or restarts its Ray container.
 fn fingerprint(scene: &Scene<'_>) -> u64 {
     let mut text = String::new();
-    for pod in scene.seen.pods.values().filter(|p| p.deleting.is_none()) {
+    for pod in scene.seen.pods.values().filter(|p| p.meta.deleting.is_none()) {
         let restarts = pod.ray().map_or(0, |c| c.restarts);
-        text.push_str(&format!("{}/{restarts};", pod.uid));
+        text.push_str(&format!("{}/{restarts};", pod.meta.uid));
     }
     names::fnv1a(text.as_bytes())
 }

@@ -36,7 +36,7 @@ pub(super) fn workers(scene: &Scene<'_>) -> Workers {
     }
     sum.available = scene.workers().filter(|p| p.is_running()).count() as i32;
     sum.ready = scene.workers().filter(|p| p.is_ready()).count() as i32;
-    let live = scene.workers().filter(|p| p.deleting.is_none()).count() as i32;
+    let live = scene.workers().filter(|p| p.meta.deleting.is_none()).count() as i32;
     sum.surplus = live.saturating_sub(sum.wanted).max(0);
     sum
 }

@@ -15,7 +15,7 @@ const LONGEST_DELAY_SECONDS: i64 = 300;
 /// Failures in a row soon after start, counting this pod's.
 pub(super) fn quick_failures(pod: &PodView, died: Timestamp) -> u32 {
     let carried: u32 = pod.annotation(annotations::QUICK_FAILURES).parse().unwrap_or(0);
-    match pod.created {
+    match pod.meta.created {
         Some(created) if died.duration_since(created) >= HEALTHY => 0,
         _ => carried.saturating_add(1),
     }
@@ -24,7 +24,7 @@ pub(super) fn quick_failures(pod: &PodView, died: Timestamp) -> u32 {
 /// What the successor of a pod that leaves or is gone carries on: its incarnation, and the failures in a row if it died.
 pub(super) fn after(gone: &PodView, at: Timestamp) -> (u32, u32) {
     let mut last_seen = gone.clone();
-    last_seen.deleting = None;
+    last_seen.meta.deleting = None;
     let quick = match standing(&last_seen, at) {
         Standing::Dead { at, .. } => quick_failures(gone, at),
         Standing::Live | Standing::Leaving => 0,

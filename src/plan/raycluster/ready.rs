@@ -98,14 +98,14 @@ fn head_not_ready(scene: &Scene<'_>) -> Option<Verdict> {
             let other = scene.other_heads()[0];
             format!(
                 "Head pod {} of an earlier RayCluster {} is still there, and two heads would split the cluster: it is waited for",
-                other.name,
+                other.meta.name,
                 scene.name()
             )
         }
         None if scene.heads().next().is_some() => "The old head pod is still going away".to_owned(),
         None => "There is no head pod".to_owned(),
         Some(head) if head.is_ready() => return None,
-        Some(head) => format!("Head pod {} is not Ready: {}", head.name, symptoms::state_of(head)),
+        Some(head) => format!("Head pod {} is not Ready: {}", head.meta.name, symptoms::state_of(head)),
     };
     Some(Verdict::no("HeadNotReady", message))
 }
@@ -122,7 +122,7 @@ fn workers(scene: &Scene<'_>) -> Verdict {
     if count.ready_of_wanted < count.wanted {
         let waiting = live(scene.workers(), scene)
             .find(|p| !p.is_ready())
-            .map(|p| format!("; {} is not Ready: {}", p.name, symptoms::state_of(p)))
+            .map(|p| format!("; {} is not Ready: {}", p.meta.name, symptoms::state_of(p)))
             .unwrap_or_default();
         let message = format!("{} of {} workers ready{waiting}", count.ready_of_wanted, count.wanted);
         return Verdict::no("ScalingUp", message);
@@ -188,7 +188,7 @@ fn leaving_surplus(scene: &Scene<'_>) -> Vec<Timestamp> {
     scene
         .workers()
         .filter(|p| !kept.contains(&p.place()))
-        .filter_map(|p| p.deleting.map(|deadline| deadline + LATE))
+        .filter_map(|p| p.meta.deleting.map(|deadline| deadline + LATE))
         .filter(|until| *until > scene.now)
         .collect()
 }
@@ -238,7 +238,7 @@ fn joined(scene: &Scene<'_>) -> Joined {
         return Joined::Yes;
     }
     let since = absent.iter().filter_map(|p| p.ready.as_ref().and_then(|c| c.since)).max().unwrap_or(scene.now);
-    let names: Vec<&str> = absent.iter().take(5).map(|p| p.name.as_str()).collect();
+    let names: Vec<&str> = absent.iter().take(5).map(|p| p.meta.name.as_str()).collect();
     let more = absent.len().saturating_sub(5);
     let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
     Joined::No { missing: format!("{}{tail}", names.join(", ")), since }

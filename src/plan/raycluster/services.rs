@@ -3,9 +3,10 @@
 use k8s_openapi::api::core::v1::Service;
 
 use super::{Part, Scene};
+use crate::api::children::Kind;
 use crate::api::names::{annotations, head_external_service_name};
 use crate::observe::seen::ServiceView;
-use crate::plan::{Action, Stage, Step, build};
+use crate::plan::{Action, Manifest, Object, Stage, Step, Target, build};
 
 pub(super) fn plan(scene: &Scene<'_>) -> Part {
     let mut part = Part::default();
@@ -22,31 +23,27 @@ pub(super) fn plan(scene: &Scene<'_>) -> Part {
                 scope: name,
                 // A new cluster's first event tells of the head and its Service in one.
                 tell: scene.heads().next().is_some(),
-                action: Action::CreateService(Box::new(service)),
+                action: Action::Create(Object::Service(Box::new(service))),
             }),
-            Some(there) if !there.deleting && differs(there, &service) => part.steps.push(Step {
+            Some(there) if there.meta.deleting.is_none() && differs(there, &service) => part.steps.push(Step {
                 stage: Stage::Others,
                 reason: "UpdatedService",
                 why: "what the RayCluster or the operator's settings say about it changed".to_owned(),
                 scope: name,
                 tell: true,
-                action: Action::PatchService(Box::new(patchable(service, there))),
+                action: Action::Patch(patchable(service, there)),
             }),
             Some(_) => {}
         }
     }
-    if let Some(there) = scene.seen.services.get(&unwanted).filter(|s| !s.deleting) {
+    if let Some(there) = scene.seen.services.get(&unwanted).filter(|s| s.meta.deleting.is_none()) {
         part.steps.push(Step {
             stage: Stage::Others,
             reason: "DeletedService",
             why: "serviceType no longer asks for it".to_owned(),
             scope: unwanted,
             tell: true,
-            action: Action::DeleteService {
-                namespace: there.namespace.clone(),
-                name: there.name.clone(),
-                uid: there.uid.clone(),
-            },
+            action: Action::Delete(Target::of(Kind::Service, &there.meta)),
         });
     }
     part
@@ -59,14 +56,15 @@ fn differs(there: &ServiceView, wanted: &Service) -> bool {
     let hash = wanted.metadata.annotations.as_ref().and_then(|a| a.get(annotations::APPLIED_HASH));
     let headless = wanted.spec.as_ref().and_then(|s| s.cluster_ip.as_deref()) == Some("None");
     headless == there.cluster_ip.is_none()
-        && there.annotations.get(annotations::APPLIED_HASH).is_some_and(|made_as| Some(made_as) != hash)
+        && there.meta.annotations.get(annotations::APPLIED_HASH).is_some_and(|made_as| Some(made_as) != hash)
 }
 
 /// For exactly the Service that is there, and without its address, which never changes.
-fn patchable(mut service: Service, there: &ServiceView) -> Service {
-    service.metadata.uid = Some(there.uid.clone());
+fn patchable(mut service: Service, there: &ServiceView) -> Manifest {
+    service.metadata.uid = Some(there.meta.uid.clone());
     if let Some(spec) = &mut service.spec {
         spec.cluster_ip = None;
     }
-    service
+    let meta = std::mem::take(&mut service.metadata);
+    Manifest::new(Kind::Service, meta, service)
 }

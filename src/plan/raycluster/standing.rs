@@ -21,7 +21,7 @@ pub(super) enum Standing {
 /// or when it runs but its Ray container has ended and may not restart. Anything else can still recover (KubeRay
 /// behaviour).
 pub(super) fn standing(pod: &PodView, now: Timestamp) -> Standing {
-    if pod.deleting.is_some() {
+    if pod.meta.deleting.is_some() {
         return Standing::Leaving;
     }
     let end = pod.ray().and_then(|c| match &c.state {
@@ -31,7 +31,7 @@ pub(super) fn standing(pod: &PodView, now: Timestamp) -> Standing {
     let at = end
         .and_then(|e| e.finished)
         .or_else(|| pod.ready.as_ref().and_then(|c| c.since))
-        .or(pod.created)
+        .or(pod.meta.created)
         .unwrap_or(now);
     match pod.phase.as_str() {
         "Failed" | "Succeeded" => {

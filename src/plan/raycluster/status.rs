@@ -150,10 +150,10 @@ fn head_info(scene: &Scene<'_>, service: Option<&ServiceView>) -> HeadInfo {
     let head: Option<&PodView> = scene.heads().find(|p| standing(p, scene.now) == Standing::Live);
     let pod_ip = head.and_then(|p| p.ip.clone());
     HeadInfo {
-        pod_name: head.map(|p| p.name.clone()),
+        pod_name: head.map(|p| p.meta.name.clone()),
         service_ip: service.and_then(|s| s.cluster_ip.clone().or(pod_ip.clone())),
         pod_ip,
-        service_name: service.map(|s| s.name.clone()),
+        service_name: service.map(|s| s.meta.name.clone()),
         external_address: external_service(scene).and_then(|s| s.load_balancer.first().cloned()),
     }
 }
@@ -167,20 +167,25 @@ fn notes(scene: &Scene<'_>, old: &RayClusterStatus, verdict: &Verdict, valid: bo
         "InvalidSpec" if !valid && before != Some(("InvalidSpec", verdict.message.as_str())) => {
             notes.push(Note {
                 warning: true,
-                reason: "InvalidRayClusterSpec",
+                reason: "InvalidRayClusterSpec".into(),
                 action: "Validate",
                 text: verdict.message.clone(),
             });
         }
         "Unschedulable" | "ImagePull" | "CrashLoop" | "HeadUnreachable" | "WorkersNotJoined" if !said_before => {
-            notes.push(Note { warning: true, reason: verdict.reason, action: "Wait", text: verdict.message.clone() });
+            notes.push(Note {
+                warning: true,
+                reason: verdict.reason.into(),
+                action: "Wait",
+                text: verdict.message.clone(),
+            });
         }
         _ => {}
     }
     if scene.old_condition("Ready").is_none() {
         notes.extend(remarks(scene).iter().map(|remark| Note {
             warning: true,
-            reason: remark.reason(),
+            reason: remark.reason().into(),
             action: "Create",
             text: remark.text(),
         }));
@@ -188,7 +193,7 @@ fn notes(scene: &Scene<'_>, old: &RayClusterStatus, verdict: &Verdict, valid: bo
     let unused = later::without_effect(scene.cluster);
     if old.observed_generation != scene.cluster.metadata.generation && !unused.is_empty() {
         let text = format!("This release of ray-operator does not act on {} yet", unused.join(", "));
-        notes.push(Note { warning: true, reason: "NotSupportedYet", action: "Validate", text });
+        notes.push(Note { warning: true, reason: "NotSupportedYet".into(), action: "Validate", text });
     }
     notes
 }

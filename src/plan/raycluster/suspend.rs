@@ -28,7 +28,7 @@ pub(super) fn stand(scene: &Scene<'_>, valid: bool) -> Suspension {
     let begun = scene.old_condition("RayClusterSuspending").is_some_and(|c| c.status == "True");
     let was = scene.old_condition("RayClusterSuspended").is_some_and(|c| c.status == "True");
     let wanted = scene.cluster.spec.suspend == Some(true);
-    let empty = !scene.pods.iter().any(|p| p.deleting.is_none_or(|deadline| scene.now < deadline + LATE));
+    let empty = !scene.pods.iter().any(|p| p.meta.deleting.is_none_or(|deadline| scene.now < deadline + LATE));
     match (begun || (wanted && (valid || was)), empty) {
         (false, _) => Suspension::No,
         (true, false) => Suspension::Suspending,
@@ -38,12 +38,12 @@ pub(super) fn stand(scene: &Scene<'_>, valid: bool) -> Suspension {
 
 /// When a pod that is leaving is waited for no longer.
 pub(super) fn patience(scene: &Scene<'_>) -> Option<Timestamp> {
-    scene.pods.iter().filter_map(|p| p.deleting.map(|deadline| deadline + LATE)).filter(|t| *t > scene.now).min()
+    scene.pods.iter().filter_map(|p| p.meta.deleting.map(|deadline| deadline + LATE)).filter(|t| *t > scene.now).min()
 }
 
 pub(super) fn remove_pods(scene: &Scene<'_>) -> Part {
     let mut part = Part::default();
-    for pod in scene.pods.iter().filter(|p| p.deleting.is_none()) {
+    for pod in scene.pods.iter().filter(|p| p.meta.deleting.is_none()) {
         part.steps.push(scene.delete_pod(pod, "DeletedPod", "the cluster is suspended".to_owned()));
     }
     part.look_again = patience(scene);

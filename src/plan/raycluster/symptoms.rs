@@ -14,7 +14,7 @@ const RECENT_END: SignedDuration = SignedDuration::from_mins(10);
 type Symptom = Option<(&'static str, String)>;
 
 fn in_order<'a>(scene: &'a Scene<'_>) -> impl Iterator<Item = &'a PodView> {
-    scene.heads().chain(scene.workers()).filter(|p| p.deleting.is_none())
+    scene.heads().chain(scene.workers()).filter(|p| p.meta.deleting.is_none())
 }
 
 pub(super) fn unschedulable(scene: &Scene<'_>) -> Symptom {
@@ -30,7 +30,7 @@ pub(super) fn unschedulable(scene: &Scene<'_>) -> Symptom {
     let since = said.since.map(|t| format!(" since {}", at(t))).unwrap_or_default();
     let message = format!(
         "No node fits pod {}{others}{since}: {}; ask for less, or add nodes that fit",
-        first.name, said.message
+        first.meta.name, said.message
     );
     Some(("Unschedulable", message))
 }
@@ -43,7 +43,7 @@ pub(super) fn image_pull(scene: &Scene<'_>) -> Symptom {
             {
                 let text = format!(
                     "Pod {} cannot pull the image of container {}: {}; check the image's name and the pull secrets",
-                    pod.name,
+                    pod.meta.name,
                     container.name,
                     first_line(message)
                 );
@@ -63,7 +63,7 @@ pub(super) fn crash_loop(scene: &Scene<'_>) -> Symptom {
             }
             let text = format!(
                 "Pod {} died soon after its start, {quick} in a row in its place ({why}{}); the next one comes at {}",
-                pod.name,
+                pod.meta.name,
                 pod.ray().map(last_words).unwrap_or_default(),
                 at(died + pace::delay(quick)),
             );
@@ -77,11 +77,11 @@ pub(super) fn crash_loop(scene: &Scene<'_>) -> Symptom {
             let text = format!(
                 "Container {} of pod {} keeps ending: {} restarts, last {}{}; see kubectl logs {} -c {} --previous",
                 container.name,
-                pod.name,
+                pod.meta.name,
                 container.restarts,
                 how(end),
                 last_words(container),
-                pod.name,
+                pod.meta.name,
                 container.name
             );
             return Some(("CrashLoop", text));
