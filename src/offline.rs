@@ -49,12 +49,17 @@ pub fn plan_files(paths: &[PathBuf], config: &PlanConfig, now: Timestamp) -> Res
     if given.clusters.is_empty() {
         return Err(OfflineError::NothingToPlan);
     }
+    Ok(plan_given(&given, config, now))
+}
+
+/// Plans every given RayCluster and prints the plans.
+pub fn plan_given(given: &Given, config: &PlanConfig, now: Timestamp) -> String {
     let mut out = String::new();
     for cluster in &given.clusters {
         let plan = crate::plan::raycluster::plan(cluster, &given.around(cluster), now, config);
         print(&mut out, cluster, &plan);
     }
-    Ok(out)
+    out
 }
 
 fn texts(path: &Path) -> Result<Vec<(PathBuf, String)>, OfflineError> {

@@ -30,6 +30,10 @@ pub mod annotations {
     pub const INCARNATION: &str = "ray.io/incarnation";
     /// How many pods in a row failed in this slot soon after they started. Ours: it grows the delay of the next.
     pub const QUICK_FAILURES: &str = "ray.io/quick-failures";
+    /// What a pod's template looked like when the pod was made, part by part. Ours.
+    pub const TEMPLATE_PARTS: &str = "ray.io/template-parts";
+    /// The pod hangs on a node that does not answer; another one has its place. Ours.
+    pub const LOST: &str = "ray.io/lost";
     /// Hash of a Service as we last wished it. Ours: a difference means that the wish has changed.
     pub const APPLIED_HASH: &str = "ray.io/applied-hash";
 }

@@ -12,6 +12,7 @@ const HEAD: &[&str] = &[
     // Stamps: our own version, and a hash that only we compare.
     "metadata.annotations.ray.io/kuberay-version: \"v1.7.0\" -> \"ray-operator/0.1.0\"",
     "metadata.annotations.ray.io/upgrade-strategy-recreate-hash: * -> *",
+    "metadata.annotations.ray.io/template-parts: none -> set",
     "spec.containers.ray.env.RAY_USAGE_STATS_EXTRA_TAGS.value: \"kuberay_version=v1.7.0;kuberay_crd=RayCluster\" -> \
      \"kuberay_version=ray-operator/0.1.0;kuberay_crd=RayCluster\"",
     // A container that ended leaves its last lines in its status, for `Ready` to quote.
@@ -25,6 +26,8 @@ const HEAD: &[&str] = &[
 
 /// On every worker.
 const WORKER: &[&str] = &[
+    // What it was made from, as on the head.
+    "metadata.annotations: none -> set",
     "spec.containers.ray.terminationMessagePolicy: none -> set",
     // Scripts of users find the head by this name, in every container.
     "spec.containers.ray.env.RAY_HEAD_ADDRESS: none -> set",

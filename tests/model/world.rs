@@ -17,8 +17,9 @@ use ray_operator::observe::seen::{
 use ray_operator::observe::wire::{PodWire, ServiceWire};
 use ray_operator::plan::config::PlanConfig;
 use ray_operator::plan::raycluster::plan;
-use ray_operator::plan::{Action, Object, Stage, Step, Target};
+use ray_operator::plan::{Action, Manifest, Object, Stage, Step, Target};
 use serde::Deserialize;
+use serde_json::Value;
 
 pub const UID: &str = "c0ffee00-0000-4000-8000-000000000001";
 
@@ -431,7 +432,29 @@ impl World {
                     self.index.apply(view);
                 }
             }
+            Action::Patch(Manifest { kind: Kind::Pod, name, value, .. }) => {
+                self.patch_pod(name, &value["metadata"], answered)
+            }
             other => panic!("the model knows no {other:?}"),
+        }
+    }
+
+    fn patch_pod(&mut self, name: &str, change: &Value, answered: bool) {
+        let version = self.next_version();
+        let Some(pod) = self.pods.get_mut(name).filter(|p| change["uid"] == *p.meta.uid) else { return };
+        pod.meta.resource_version = version;
+        for (part, map) in [("labels", &mut pod.meta.labels), ("annotations", &mut pod.meta.annotations)] {
+            for (key, value) in change[part].as_object().into_iter().flatten() {
+                match value.as_str() {
+                    Some(value) => _ = map.insert(key.clone(), value.to_owned()),
+                    None => _ = map.remove(key),
+                }
+            }
+        }
+        let pod = pod.clone();
+        self.pod_news.push_back(News::Pod(pod.clone()));
+        if answered {
+            self.index.apply(pod);
         }
     }
 
@@ -483,8 +506,9 @@ impl World {
     fn check_safety(&self, created: &str) {
         let mine = || self.pods.values().filter(|p| p.meta.owner_uid == UID);
         let dead = |p: &PodView| p.phase == "Failed" || p.phase == "Succeeded";
-        let heads: Vec<&str> =
-            mine().filter(|p| p.label(labels::NODE_TYPE) == "head" && !dead(p)).map(|p| p.meta.name.as_str()).collect();
+        // One that hangs on a lost node does not count, once no Service can find it.
+        let found = |p: &PodView| p.label(labels::NODE_TYPE) == "head" && !p.label(labels::CLUSTER).is_empty();
+        let heads: Vec<&str> = mine().filter(|p| found(p) && !dead(p)).map(|p| p.meta.name.as_str()).collect();
         assert!(heads.len() <= 1, "two live heads {heads:?}\n{}", self.history.join("\n"));
         for group in self.known.spec.groups() {
             let members =

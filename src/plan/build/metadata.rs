@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::{Group, Identity, command, creator, owner, recreate_hash, says_true};
+use super::{Group, Identity, command, creator, owner, says_true, stamp};
 use crate::api::names::{self, annotations, labels};
 use crate::plan::config::PlanConfig;
 
@@ -72,6 +72,7 @@ fn pod_annotations(group: Group, identity: Identity, config: &PlanConfig) -> BTr
     // A template pasted from a living pod carries that pod's history.
     all.remove(annotations::INCARNATION);
     all.remove(annotations::QUICK_FAILURES);
+    all.remove(annotations::LOST);
     let mut set = |key: &str, value: String| _ = all.insert(key.to_owned(), value);
 
     if command::overwrites_command(group) {
@@ -81,8 +82,10 @@ fn pod_annotations(group: Group, identity: Identity, config: &PlanConfig) -> BTr
         let legacy = says_true(group.cluster.metadata.annotations.as_ref(), annotations::FT_ENABLED);
         let fault_tolerant = legacy || group.cluster.spec.gcs_fault_tolerance_options.is_some();
         set(annotations::FT_ENABLED, fault_tolerant.to_string());
-        set(annotations::RECREATE_HASH, recreate_hash::of(&group.cluster.spec));
         set(annotations::KUBERAY_VERSION, config.version.clone());
+    }
+    for (key, value) in stamp::annotations(group) {
+        set(key, value);
     }
     if identity.incarnation > 0 {
         set(annotations::INCARNATION, identity.incarnation.to_string());

@@ -17,6 +17,7 @@ pub mod quote;
 pub mod recreate_hash;
 pub mod service;
 pub mod shell;
+pub(crate) mod stamp;
 pub mod start_params;
 pub mod stay;
 pub mod volumes;
@@ -31,7 +32,7 @@ use crate::api::RayCluster;
 use crate::api::names::{HEAD_GROUP, labels};
 use crate::api::raycluster::{WorkerGroupSpec, ray_container};
 
-pub use pod::{head_pod, worker_pod};
+pub use pod::{head_pod, worker_pod, worker_pod_name};
 pub use service::{head_external_service, head_service};
 
 /// Which pod of its group a pod is.

@@ -96,13 +96,17 @@ fn build(group: Group, mut draft: Draft, identity: Identity, config: &PlanConfig
 fn name(group: Group, identity: Identity, config: &PlanConfig) -> String {
     let cluster = group.cluster.metadata.name.as_deref().unwrap_or_default();
     let uid = group.cluster.metadata.uid.as_deref().unwrap_or_default();
-    let Identity { slot, host, incarnation, .. } = identity;
     match group.worker {
         None if config.deterministic_head_pod_name => names::fixed_head_pod_name(cluster),
-        None => names::pod_name(cluster, "head", uid, names::HEAD_GROUP, slot, host, incarnation),
-        Some(worker) => {
-            let prefix = format!("{cluster}-{}", worker.group_name);
-            names::pod_name(&prefix, "worker", uid, &worker.group_name, slot, host, incarnation)
-        }
+        None => names::pod_name(cluster, "head", uid, names::HEAD_GROUP, 0, 0, identity.incarnation),
+        Some(worker) => worker_pod_name(group.cluster, worker, identity),
     }
+}
+
+/// The name that a worker has.
+pub fn worker_pod_name(cluster: &RayCluster, group: &WorkerGroupSpec, identity: Identity) -> String {
+    let Identity { slot, host, incarnation, .. } = identity;
+    let uid = cluster.metadata.uid.as_deref().unwrap_or_default();
+    let prefix = format!("{}-{}", cluster.metadata.name.as_deref().unwrap_or_default(), group.group_name);
+    names::pod_name(&prefix, "worker", uid, &group.group_name, slot, host, incarnation)
 }

@@ -7,7 +7,7 @@ use super::ready::Verdict;
 use super::standing::{Standing, standing};
 use super::status::transition;
 use super::suspend::Suspension;
-use super::{numbers, symptoms};
+use super::{numbers, stamps, symptoms};
 use crate::api::raycluster::RayClusterStatus;
 use crate::observe::seen::{ContainerState, Failure};
 
@@ -54,6 +54,14 @@ pub(super) fn all<'a>(
     let status = |yes: bool| if yes { "True" } else { "False" };
     put("RayClusterSuspended", status(suspension == Suspension::Suspended), "RayClusterSuspended", "");
     put("RayClusterSuspending", status(suspension == Suspension::Suspending), "RayClusterSuspending", "");
+    match stamps::drift(scene) {
+        Some(message) => put("TemplateDrift", "True", "NotApplied", &message),
+        // Said until it was said once that it is over.
+        None if scene.old_condition("TemplateDrift").is_some() => {
+            put("TemplateDrift", "False", "UpToDate", "All pods are made from the template as it is");
+        }
+        None => {}
+    }
     put("Ready", status(verdict.ready), verdict.reason, &verdict.message);
     // Conditions of others (a queue's, a person's) are theirs.
     let old = scene.cluster.status.iter().flat_map(|s| s.conditions.iter().flatten());
@@ -64,8 +72,15 @@ pub(super) fn all<'a>(
 /// In bytes; the API server's bound is 32 kB for each.
 const LONGEST_MESSAGE: usize = 4096;
 
-const OURS: [&str; 6] =
-    ["ReplicaFailure", "HeadPodReady", "RayClusterProvisioned", "RayClusterSuspended", "RayClusterSuspending", "Ready"];
+const OURS: [&str; 7] = [
+    "ReplicaFailure",
+    "HeadPodReady",
+    "RayClusterProvisioned",
+    "RayClusterSuspended",
+    "RayClusterSuspending",
+    "TemplateDrift",
+    "Ready",
+];
 
 /// KubeRay's name for a failed effect on a pod.
 fn replica_failure(failure: &Failure) -> Option<&'static str> {

@@ -3,31 +3,20 @@
 //! A group has replicas; a replica stands in a slot and has one pod per host. How the pods are made is `build`'s.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::collections::btree_map::{BTreeMap, Entry};
 
-use k8s_openapi::jiff::Timestamp;
-
+use super::replica::{Member, Replica, Slots};
 use super::standing::{Standing, standing};
 use super::{Part, Scene, pace};
 use crate::api::names::labels;
 use crate::api::raycluster::WorkerGroupSpec;
 use crate::observe::seen::{Place, PodView};
-use crate::plan::build::{self, Identity};
-use crate::plan::{Action, Object, Stage, Step};
 
 /// New replicas that one plan makes at most, and hosts of each: the rest follow in the next, so that a typo in `replicas`
 /// costs no memory.
 const REPLICAS_PER_PLAN: usize = 100;
 const HOSTS_PER_PLAN: u32 = 1000;
-
-/// A pod that still takes up its place.
-struct Member<'a> {
-    pod: &'a PodView,
-    /// Why and when it died, if it did.
-    dead: Option<(String, Timestamp)>,
-}
-
-type Slots<'a> = BTreeMap<u32, BTreeMap<u32, Member<'a>>>;
 
 pub(super) fn plan(scene: &Scene<'_>, group: &WorkerGroupSpec) -> Part {
     let mut part = Part::default();
@@ -51,7 +40,10 @@ pub(super) fn plan(scene: &Scene<'_>, group: &WorkerGroupSpec) -> Part {
         };
         members.push(Member { pod, dead });
     }
-    let mut slots = seat(members, hosts);
+    let (mut slots, doubles) = seat(members, hosts);
+    for double in doubles {
+        part.steps.push(scene.delete_pod(double, "DeletedWorkerPod", "another pod has its place".to_owned()));
+    }
 
     // A replica goes as a whole: a host of it without the others would only be filled up again.
     let chosen: Vec<u32> = slots
@@ -88,64 +80,9 @@ pub(super) fn plan(scene: &Scene<'_>, group: &WorkerGroupSpec) -> Part {
     free.sort_unstable();
     let mut taken = scene.taken_names();
     for slot in free {
-        for host in 0..hosts.min(HOSTS_PER_PLAN) {
-            let place = Place { group: group.group_name.clone(), slot, host };
-            let member = slots.get(&slot).and_then(|hosts| hosts.get(&host));
-            let mut identity = Identity { slot, host, incarnation: 0, quick_failures: 0 };
-            let mut told = true;
-            let why = match member {
-                Some(Member { dead: None, .. }) => continue,
-                Some(Member { pod, dead: Some((why, died)) }) => {
-                    let quick = pace::quick_failures(pod, *died);
-                    let wait_until = *died + pace::delay(quick);
-                    if wait_until > scene.now {
-                        part.look_again = super::earliest(part.look_again, Some(wait_until));
-                        continue;
-                    }
-                    part.steps.push(scene.delete_pod(
-                        pod,
-                        "DeletedWorkerPod",
-                        format!("it was dead ({why}); a new pod takes its place"),
-                    ));
-                    identity.incarnation = pace::incarnation(pod) + 1;
-                    identity.quick_failures = quick;
-                    told = false;
-                    format!("to replace {}, which was dead", pod.meta.name)
-                }
-                None => match (leaving.get(&place), scene.departed(&place)) {
-                    (Some(pod), _) => {
-                        (identity.incarnation, identity.quick_failures) = pace::after(pod, scene.now);
-                        format!("to replace {}, which is being deleted", pod.meta.name)
-                    }
-                    (None, Some(gone)) => {
-                        (identity.incarnation, identity.quick_failures) = pace::after(&gone.pod, gone.at);
-                        format!(
-                            "group {} wants {wanted} replicas and had {before}; {} stood there before",
-                            group.group_name, gone.pod.meta.name
-                        )
-                    }
-                    (None, None) => format!("group {} wants {wanted} replicas and had {before}", group.group_name),
-                },
-            };
-            if let Some(attempted) = scene.seen.attempted.get(&place) {
-                identity.incarnation = *attempted;
-            }
-            let pod = loop {
-                let pod = build::worker_pod(scene.cluster, group, identity, scene.config).pod;
-                if taken.insert(pod.metadata.name.clone().unwrap_or_default()) {
-                    break pod;
-                }
-                identity.incarnation += 1;
-            };
-            part.steps.push(Step {
-                stage: Stage::Workers,
-                reason: "CreatedWorkerPod",
-                scope: group.group_name.clone(),
-                why,
-                tell: told,
-                action: Action::Create(Object::Pod(Box::new(pod))),
-            });
-        }
+        let replica =
+            Replica { scene, group, slot, hosts: hosts.min(HOSTS_PER_PLAN), wanted, before, leaving: &leaving };
+        part.add(replica.plan(slots.get(&slot), &mut taken));
     }
     part
 }
@@ -166,19 +103,25 @@ fn autoscaler_decides(scene: &Scene<'_>) -> bool {
     scene.cluster.spec.enable_in_tree_autoscaling == Some(true)
 }
 
-/// Gives every pod a place: the one on its labels, or the lowest free one when it has none (made by an older
-/// KubeRay), an impossible one, or one that an older pod holds.
-fn seat(members: Vec<Member<'_>>, hosts: u32) -> Slots<'_> {
+/// Gives every pod a place: the one on its labels, or the lowest free one when it has none (made by an older KubeRay).
+/// Of two in one place the later incarnation, else the older pod, has it; the second list holds the others. With one
+/// host to a replica they can stand elsewhere instead.
+fn seat(members: Vec<Member<'_>>, hosts: u32) -> (Slots<'_>, Vec<&PodView>) {
     let mut slots: Slots<'_> = BTreeMap::new();
-    let mut homeless = Vec::new();
+    let (mut homeless, mut doubles) = (Vec::new(), Vec::new());
     for member in members {
-        match member.pod.place() {
-            Some(place)
-                if place.host < hosts && !slots.get(&place.slot).is_some_and(|s| s.contains_key(&place.host)) =>
-            {
-                slots.entry(place.slot).or_default().insert(place.host, member);
+        let Some(place) = member.pod.place() else {
+            homeless.push(member);
+            continue;
+        };
+        match slots.entry(place.slot).or_default().entry(place.host) {
+            Entry::Vacant(free) => _ = free.insert(member),
+            Entry::Occupied(_) if hosts == 1 => homeless.push(member),
+            Entry::Occupied(mut taken) => {
+                let later = pace::incarnation(member.pod) > pace::incarnation(taken.get().pod);
+                let double = if later { taken.insert(member) } else { member };
+                doubles.push(double.pod);
             }
-            _ => homeless.push(member),
         }
     }
     for member in homeless {
@@ -189,7 +132,7 @@ fn seat(members: Vec<Member<'_>>, hosts: u32) -> Slots<'_> {
             slots.entry(slot).or_default().insert(host, member);
         }
     }
-    slots
+    (slots, doubles)
 }
 
 /// The slots to give up, least harm first: dead, unscheduled, not running, not Ready, newest, highest.

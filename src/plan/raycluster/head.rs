@@ -17,6 +17,7 @@ pub(super) fn plan(scene: &Scene<'_>) -> Part {
         match standing(pod, scene.now) {
             Standing::Live => live.push(pod),
             Standing::Dead { why, at } => dead.push((pod, why, at)),
+            Standing::Leaving if is_lost(scene, pod) => {}
             Standing::Leaving => leaving.push(pod),
         }
     }
@@ -66,6 +67,12 @@ pub(super) fn plan(scene: &Scene<'_>) -> Part {
         });
     }
     part
+}
+
+/// It hangs on a node that does not answer. Where its name has to be used again there is nothing to do but wait.
+fn is_lost(scene: &Scene<'_>, pod: &PodView) -> bool {
+    let late = pod.meta.deleting.is_some_and(|deadline| scene.now >= deadline + LATE);
+    late && !scene.config.deterministic_head_pod_name
 }
 
 /// A RayJob in sidecar mode forbids a second head once its cluster was up: the job died with the first.

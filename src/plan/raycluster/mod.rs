@@ -8,7 +8,9 @@ mod later;
 mod numbers;
 mod pace;
 mod ready;
+mod replica;
 mod services;
+mod stamps;
 mod standing;
 mod status;
 mod suspend;
@@ -18,6 +20,7 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
+use self::stamps::Recreation;
 use crate::api::children::Kind;
 use crate::api::names::{self, labels};
 use crate::api::raycluster::{RayCluster, RayClusterStatus};
@@ -137,11 +140,19 @@ pub fn plan(cluster: &RayCluster, seen: &Seen, now: Timestamp, config: &PlanConf
             part.add(suspend::remove_pods(&scene));
         } else {
             part.add(services::plan(&scene));
-            part.add(head::plan(&scene));
-            for group in cluster.spec.groups() {
-                part.add(group::plan(&scene, group));
+            part.add(stamps::adopt(&scene));
+            part.add(stamps::report_lost(&scene));
+            match stamps::recreation(&scene) {
+                Recreation::Due => part.add(stamps::recreate(&scene)),
+                Recreation::Under => part.add(head::plan(&scene)),
+                Recreation::None => {
+                    part.add(head::plan(&scene));
+                    for group in cluster.spec.groups() {
+                        part.add(group::plan(&scene, group));
+                    }
+                    part.add(group::removed(&scene));
+                }
             }
-            part.add(group::removed(&scene));
         }
     }
     part.steps.sort_by_key(|s| s.stage);

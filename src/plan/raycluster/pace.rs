@@ -14,11 +14,15 @@ const LONGEST_DELAY_SECONDS: i64 = 300;
 
 /// Failures in a row soon after start, counting this pod's.
 pub(super) fn quick_failures(pod: &PodView, died: Timestamp) -> u32 {
-    let carried: u32 = pod.annotation(annotations::QUICK_FAILURES).parse().unwrap_or(0);
     match pod.meta.created {
         Some(created) if died.duration_since(created) >= HEALTHY => 0,
-        _ => carried.saturating_add(1),
+        _ => carried(pod).saturating_add(1),
     }
+}
+
+/// Failures in a row before this pod.
+pub(super) fn carried(pod: &PodView) -> u32 {
+    pod.annotation(annotations::QUICK_FAILURES).parse().unwrap_or(0)
 }
 
 /// What the successor of a pod that leaves or is gone carries on: its incarnation, and the failures in a row if it died.

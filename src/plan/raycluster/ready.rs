@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
+use super::stamps::{self, Recreation};
 use super::standing::{Standing, standing};
 use super::suspend::{LATE, Suspension};
 use super::{Scene, fingerprint, numbers, symptoms};
@@ -64,6 +65,7 @@ pub(super) fn judge(scene: &Scene<'_>, faults: &[Fault], suspension: Suspension,
         .or_else(|| symptoms::image_pull(scene))
         .or_else(|| symptoms::crash_loop(scene))
         .map(|(reason, message)| Verdict::no(reason, message))
+        .or_else(|| recreating(scene))
         .or_else(|| head_not_ready(scene))
         .unwrap_or_else(|| workers(scene))
 }
@@ -89,6 +91,17 @@ fn refused(scene: &Scene<'_>, steps: &[Step]) -> Option<(&'static str, String)> 
     let message =
         format!("Failed to {} {} since {}: {}; {next}", failure.verb, failure.what, at(failure.since), failure.message);
     Some((reason, message))
+}
+
+fn recreating(scene: &Scene<'_>) -> Option<Verdict> {
+    let message = match stamps::recreation(scene) {
+        Recreation::None => return None,
+        Recreation::Due => "The spec changed and upgradeStrategy is Recreate: all pods are being replaced",
+        Recreation::Under => {
+            "All pods are being replaced (upgradeStrategy Recreate); the old ones are still going away"
+        }
+    };
+    Some(Verdict::no("UpgradeInProgress", message.to_owned()))
 }
 
 fn head_not_ready(scene: &Scene<'_>) -> Option<Verdict> {
