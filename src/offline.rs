@@ -160,9 +160,9 @@ fn print(out: &mut String, cluster: &RayCluster, plan: &Plan<RayClusterStatus>) 
         };
         let _ = writeln!(out, "  {sign} {} {}: {}", step.action.kind().noun(), step.action.name(), step.why);
     }
-    let ready = plan.status.iter().flat_map(|s| s.conditions.iter().flatten()).find(|c| c.type_ == "Ready");
-    if let Some(ready) = ready {
-        let _ = writeln!(out, "  Ready {} ({}): {}", ready.status, ready.reason, ready.message);
+    let conditions = || plan.status.iter().flat_map(|s| s.conditions.iter().flatten());
+    for said in conditions().filter(|c| c.type_ == "Ready" || (c.type_ == "TemplateDrift" && c.status == "True")) {
+        let _ = writeln!(out, "  {} {} ({}): {}", said.type_, said.status, said.reason, said.message);
     }
     for note in &plan.notes {
         let _ = writeln!(out, "  {}: {}", note.reason, note.text);

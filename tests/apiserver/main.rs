@@ -7,6 +7,7 @@
 mod bench;
 
 mod admission;
+mod adoption;
 mod crash;
 mod creation;
 mod deletion;
@@ -16,14 +17,17 @@ mod invalid;
 mod joining;
 mod leading;
 mod loss;
+mod lost;
 mod quiet;
 mod rights;
 mod scaling;
 mod services;
+mod slices;
 mod steps;
 mod strangers;
 mod suspension;
 mod symptoms;
+mod upgrade;
 
 /// Whether this is the full run.
 fn full() -> bool {

@@ -14,10 +14,6 @@ pub(super) fn without_effect(cluster: &RayCluster) -> Vec<&'static str> {
         ("spec.historyServerOptions", spec.history_server_options.is_some()),
         ("spec.headGroupSpec.enableIngress", spec.head_group_spec.enable_ingress == Some(true)),
         ("annotation ray.io/enable-serve-service", annotated("ray.io/enable-serve-service")),
-        (
-            "spec.upgradeStrategy",
-            spec.upgrade_strategy.as_ref().is_some_and(|u| u.type_.as_deref().is_some_and(|t| t != "None")),
-        ),
     ]
     .into_iter()
     .filter_map(|(path, used)| used.then_some(path))

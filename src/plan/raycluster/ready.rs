@@ -115,7 +115,9 @@ fn head_not_ready(scene: &Scene<'_>) -> Option<Verdict> {
                 scene.name()
             )
         }
-        None if scene.heads().next().is_some() => "The old head pod is still going away".to_owned(),
+        None if scene.heads().any(|p| p.meta.deleting.is_some_and(|deadline| scene.now < deadline + LATE)) => {
+            "The old head pod is still going away".to_owned()
+        }
         None => "There is no head pod".to_owned(),
         Some(head) if head.is_ready() => return None,
         Some(head) => format!("Head pod {} is not Ready: {}", head.meta.name, symptoms::state_of(head)),
