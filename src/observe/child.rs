@@ -56,10 +56,11 @@ impl ChildWire {
             self.rest = Map::new();
         }
         let fields = self.metadata.managed_fields.take();
+        let free = meta::is_uncontrolled(&self.metadata);
         let mut meta = meta::view(self.metadata);
         // A claim that is to outlive its cluster has no owner; the label says whose it is.
         if kind == Kind::PersistentVolumeClaim
-            && meta.owner_uid.is_empty()
+            && free
             && let Some(cluster) = meta.labels.get(labels::CLUSTER)
         {
             meta.owner_uid = uncontrolled(&meta.namespace, cluster);

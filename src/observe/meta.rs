@@ -63,6 +63,11 @@ pub(super) fn view(meta: ObjectMeta) -> Meta {
     }
 }
 
+/// Whether no owner of whatever kind controls the object.
+pub(super) fn is_uncontrolled(meta: &ObjectMeta) -> bool {
+    !meta.owner_references.iter().flatten().any(|o| o.controller == Some(true))
+}
+
 /// Keys of labels and annotations that we wrote, by the API server's own account.
 pub(super) fn written(fields: Option<&Vec<ManagedFieldsEntry>>) -> Vec<String> {
     let mut keys = BTreeSet::new();

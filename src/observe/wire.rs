@@ -9,6 +9,8 @@ use serde::Deserialize;
 
 use super::meta;
 use super::seen::{ContainerState, ContainerView, PodCondition, PodView, ServicePortView, ServiceView, Terminated};
+use super::seen::{Meta, uncontrolled};
+use crate::api::names::labels;
 
 /// A pod on its way to becoming a [`PodView`].
 #[derive(kube::Resource, Clone, Debug, Deserialize)]
@@ -169,7 +171,7 @@ impl From<PodWire> for PodView {
         PodView {
             ready: take("Ready"),
             unscheduled: take("PodScheduled").filter(|c| c.status == "False"),
-            meta: meta::view(wire.metadata),
+            meta: pod_meta(wire.metadata),
             node: wire.spec.node_name.filter(|n| !n.is_empty()),
             restart_policy: wire.spec.restart_policy,
             ray_container: wire.spec.containers.into_iter().next().map(|c| c.name).unwrap_or_default(),
@@ -181,6 +183,18 @@ impl From<PodWire> for PodView {
             containers: wire.status.container_statuses.into_iter().map(container).collect(),
         }
     }
+}
+
+/// A head pod that nobody controls is found by every head Service of its cluster's name (`--cascade=orphan` leaves
+/// such): it counts as one of an earlier cluster.
+fn pod_meta(meta: ObjectMeta) -> Meta {
+    let free = meta::is_uncontrolled(&meta);
+    let mut view = meta::view(meta);
+    if free && view.label(labels::NODE_TYPE) == "head" && !view.label(labels::CLUSTER).is_empty() {
+        view.owner_name = view.label(labels::CLUSTER).to_owned();
+        view.owner_uid = uncontrolled(&view.namespace, &view.owner_name);
+    }
+    view
 }
 
 fn container(status: ContainerStatus) -> ContainerView {

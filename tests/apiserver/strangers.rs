@@ -26,9 +26,9 @@ fn pods_of_others_with_our_labels_do_not_count_and_are_not_touched() {
         let owner = objects::apply(bench.client(), &bench.namespace, &owner).await;
         let owners = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"], "controller": true}]);
         let lonely = bench.apply(&pod("lonely", json!([]))).await;
-        let owned = bench.apply(&pod("owned", owners)).await;
+        let owned = bench.apply(&pod("owned", owners.clone())).await;
         let another_head = {
-            let mut head = pod("another-head", json!([]));
+            let mut head = pod("another-head", owners);
             head["metadata"]["labels"]["ray.io/node-type"] = "head".into();
             bench.apply(&head).await
         };
@@ -50,6 +50,37 @@ fn pods_of_others_with_our_labels_do_not_count_and_are_not_touched() {
             let touched = operator.proxy().writes().into_iter().filter(|c| c.name == name).count();
             assert_eq!(touched, 0, "{name} was written to");
         }
+    });
+}
+
+#[test]
+fn a_head_that_an_orphaning_deletion_left_is_waited_for_and_named() {
+    run(async {
+        let bench = Bench::new("strangers-head").await;
+        let _operator = bench.operator().await;
+        bench.ready_cluster(&cluster("one", &[("w", 1)]), 2).await;
+        let params = kube::api::DeleteParams {
+            propagation_policy: Some(kube::api::PropagationPolicy::Orphan),
+            ..Default::default()
+        };
+        bench.clusters().delete("one", &params).await.expect("to delete");
+        // The garbage collector takes the owner out; none runs here.
+        let free = json!({"metadata": {"ownerReferences": null, "finalizers": null}});
+        for pod in bench.record.now().pods("one") {
+            objects::edit(&bench.pods(), pod["metadata"]["name"].as_str().expect("a name"), &free).await;
+        }
+        let _ = objects::edit(&bench.clusters(), "one", &json!({"metadata": {"finalizers": null}})).await;
+        bench.until("the cluster is gone", |now| now.get("RayCluster", "one").is_none()).await;
+        let services = objects::kind(bench.client(), &bench.namespace, "v1", "Service");
+        objects::delete(&services, "one-head-svc").await;
+        let old = bench.record.now().heads("one")[0]["metadata"]["name"].as_str().expect("a name").to_owned();
+        bench.apply(&cluster("one", &[("w", 1)])).await;
+        let now =
+            bench.until("it says whom it waits for", |now| now.condition("one", "Ready").message.contains(&old)).await;
+        assert_eq!(now.condition("one", "Ready").reason, "HeadNotReady");
+        assert_eq!(now.heads("one").len(), 1, "two heads would split the cluster");
+        objects::delete(&bench.pods(), &old).await;
+        bench.until("it goes on", |now| now.is_ready("one") && now.heads("one").len() == 1).await;
     });
 }
 

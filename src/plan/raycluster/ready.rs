@@ -110,7 +110,7 @@ fn head_not_ready(scene: &Scene<'_>) -> Option<Verdict> {
         None if !scene.other_heads().is_empty() => {
             let other = scene.other_heads()[0];
             format!(
-                "Head pod {} of an earlier RayCluster {} is still there, and two heads would split the cluster: it is waited for",
+                "Head pod {} of an earlier RayCluster {} is still there, and two heads would split the cluster: it is waited for. Delete it if nobody needs it",
                 other.meta.name,
                 scene.name()
             )
