@@ -8,9 +8,12 @@ use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::api::children::Kind;
 use crate::api::names::labels;
 use crate::api::{RayCluster, RayClusterStatus};
-use crate::observe::seen::{PodView, Seen, ServiceView};
+use crate::observe::child::ChildWire;
+use crate::observe::seen::{ChildView, PodView, Seen, ServiceView, uncontrolled};
+use crate::observe::watch::OTHERS;
 use crate::observe::wire::{PodWire, ServiceWire};
 use crate::plan::config::PlanConfig;
 use crate::plan::{Action, Plan};
@@ -32,10 +35,12 @@ pub struct Given {
     pub clusters: Vec<RayCluster>,
     pub pods: Vec<PodView>,
     pub services: Vec<ServiceView>,
+    /// Of all other kinds.
+    pub others: Vec<ChildView>,
 }
 
 /// Reads files and folders (`*.yaml`, `*.yml`, `*.json`; `-` is standard input), plans every RayCluster in them
-/// against the pods and Services in them, and prints the plans.
+/// against the children in them, and prints the plans.
 ///
 /// # Errors
 /// A path that cannot be read, a document that is not YAML or not what its kind says.
@@ -116,7 +121,12 @@ impl Given {
             ("ray.io/v1" | "ray.io/v1alpha1", "RayCluster") => self.clusters.push(RayCluster::deserialize(object)?),
             ("v1", "Pod") => self.pods.push(PodWire::deserialize(object)?.into()),
             ("v1", "Service") => self.services.push(ServiceWire::deserialize(object)?.into()),
-            _ => {}
+            (version, kind) => {
+                let known = OTHERS.into_iter().chain([Kind::Route]);
+                if let Some(kind) = known.into_iter().find(|k| k.kind() == kind && k.api_version() == version) {
+                    self.others.push(ChildWire::deserialize(object)?.view(kind));
+                }
+            }
         }
         Ok(())
     }
@@ -132,12 +142,15 @@ impl Given {
             .filter(|s| s.meta.owner_uid == uid)
             .map(|s| (s.meta.name.clone(), Arc::new(s.clone())));
         let name = cluster.metadata.name.as_deref().unwrap_or_default();
-        let others = self
+        let other_heads = self
             .pods
             .iter()
             .filter(|p| p.meta.owner_uid != uid && p.meta.owner_name == name && p.label(labels::NODE_TYPE) == "head");
-        let other_heads = others.map(|p| Arc::new(p.clone())).collect();
-        Seen { other_heads, pods: pods.collect(), services: services.collect(), ..Seen::default() }
+        let unowned = uncontrolled(cluster.metadata.namespace.as_deref().unwrap_or_default(), name);
+        let others = self.others.iter().filter(|c| c.meta.owner_uid == uid || c.meta.owner_uid == unowned);
+        let others = others.map(|c| ((c.kind, c.meta.name.clone()), Arc::new(c.clone()))).collect();
+        let other_heads = other_heads.map(|p| Arc::new(p.clone())).collect();
+        Seen { other_heads, pods: pods.collect(), services: services.collect(), others, ..Seen::default() }
     }
 }
 

@@ -103,8 +103,8 @@ pub const K8S_TOKEN_WITHOUT_MODE: &str =
     "authOptions.enableK8sTokenAuth needs authOptions.mode token: set the mode or remove enableK8sTokenAuth";
 pub const K8S_TOKEN_WITH_SECRET: &str =
     "authOptions.enableK8sTokenAuth uses no Secret: remove authOptions.secretName or enableK8sTokenAuth";
-pub const TOKEN_NEEDS_VERSION: &str =
-    "authOptions.mode token needs Ray 2.52.0 or newer: set rayVersion to the version in the image, or mode to disabled";
+pub const TOKEN_NEEDS_VERSION: &str = "authOptions (mode token, also when mode is left out) needs Ray 2.52.0 or newer: set rayVersion to the version in the image, or \
+     mode to disabled";
 pub const K8S_TOKEN_NEEDS_VERSION: &str = "authOptions.enableK8sTokenAuth needs Ray 2.55.0 or newer: set rayVersion to the version in the image, or remove \
      enableK8sTokenAuth";
 pub const POLICY_GROUP_NAME: &str = "groupName must hold only lower-case letters, digits and '-' where networkPolicy is used: policies are named \

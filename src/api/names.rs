@@ -97,6 +97,16 @@ pub fn label_value(s: &str) -> String {
     keep_end(s, 63)
 }
 
+/// A name of at most 50 bytes: the end is kept, a leading digit or punctuation mark becomes `r` (KubeRay's rule). Long
+/// names that end alike are clipped alike, so two clusters can want one name.
+pub fn check_name(s: &str) -> String {
+    let kept = keep_end(s, 50);
+    match kept.strip_prefix(|c: char| c.is_ascii_digit()) {
+        Some(rest) => format!("r{rest}"),
+        None => kept,
+    }
+}
+
 fn keep_end(s: &str, max: usize) -> String {
     let mut start = s.len().saturating_sub(max);
     while !s.is_char_boundary(start) {

@@ -250,6 +250,13 @@ pub struct AuthOptions {
     pub secret_name: Option<String>,
 }
 
+impl AuthOptions {
+    /// Whether callers must show a token: unless `mode` says `disabled`, which is the only word for it.
+    pub fn wants_token(&self) -> bool {
+        self.mode.as_deref() != Some("disabled")
+    }
+}
+
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema, PartialEq)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NetworkPolicyOptions {

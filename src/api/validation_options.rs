@@ -144,12 +144,13 @@ fn missing_storage_env(env: &[EnvVar]) -> Option<&'static str> {
 
 pub(super) fn auth(faults: &mut Faults, spec: &RayClusterSpec, version: Option<RayVersion>) {
     let Some(options) = &spec.auth_options else { return };
-    let token = options.mode.as_deref() == Some("token");
+    let token = options.wants_token();
     let kubernetes = options.enable_k8s_token_auth == Some(true);
     let at = "spec.authOptions";
     faults.when(token && version.is_none_or(|v| v < (2, 52, 0)), "spec.rayVersion", m::TOKEN_NEEDS_VERSION);
     if kubernetes {
-        faults.when(!token, format!("{at}.enableK8sTokenAuth"), m::K8S_TOKEN_WITHOUT_MODE);
+        let unsaid = options.mode.as_deref() != Some("token");
+        faults.when(unsaid, format!("{at}.enableK8sTokenAuth"), m::K8S_TOKEN_WITHOUT_MODE);
         let old = version.is_some_and(|v| ((2, 52, 0)..(2, 55, 0)).contains(&v));
         faults.when(old, "spec.rayVersion", m::K8S_TOKEN_NEEDS_VERSION);
         let secret = options.secret_name.as_deref().is_some_and(|s| !s.is_empty());

@@ -74,6 +74,7 @@ spec.historyServerOptions: {collectorOptions: {image: i, env: [{name: STORAGE_BA
 spec.historyServerOptions: {collectorOptions: {image: i, env: [{name: STORAGE_BACKEND, value: X}]}}, G.template.spec.containers.1: {name: ray-history-collector}
 spec.authOptions: {mode: token}
 spec.authOptions: {mode: token}, spec.rayVersion: 2.51.9
+spec.authOptions: {secretName: s}
 spec.authOptions: {enableK8sTokenAuth: true}
 spec.authOptions: {mode: token, enableK8sTokenAuth: true}, spec.rayVersion: 2.54.0
 spec.authOptions: {mode: token, enableK8sTokenAuth: true, secretName: s}, spec.rayVersion: 2.55.0

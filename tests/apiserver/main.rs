@@ -16,6 +16,7 @@ mod faults;
 mod invalid;
 mod joining;
 mod leading;
+mod login;
 mod loss;
 mod lost;
 mod quiet;

@@ -50,14 +50,6 @@ const AUTOSCALER: &[&str] = &[
     "spec.serviceAccountName: set -> none",
     "spec.volumes.ray-logs: set -> none",
 ];
-const HEAD_LOGIN: &[&str] =
-    &["spec.containers.ray.env.RAY_AUTH_MODE: set -> none", "spec.containers.ray.env.RAY_AUTH_TOKEN: set -> none"];
-const WORKER_LOGIN: &[&str] = &[
-    "spec.containers.ray.env.RAY_AUTH_MODE: set -> none",
-    "spec.containers.ray.env.RAY_AUTH_TOKEN: set -> none",
-    "spec.initContainers.wait-gcs-ready.env.RAY_AUTH_MODE: set -> none",
-    "spec.initContainers.wait-gcs-ready.env.RAY_AUTH_TOKEN: set -> none",
-];
 /// Names of replicas end in a hash of the slot, not in random letters.
 const SLICES: &[&str] = &["metadata.labels.ray.io/worker-group-replica-name: * -> *"];
 
@@ -73,8 +65,8 @@ fn scaled() {
 
 #[test]
 fn slices() {
-    let worker = [WORKER, WORKER_LOGIN, SLICES].concat();
-    compare(include_str!("../fixtures/kuberay-1.7/slices.yaml"), &[HEAD, HEAD_LOGIN].concat(), &worker);
+    let worker = [WORKER, SLICES].concat();
+    compare(include_str!("../fixtures/kuberay-1.7/slices.yaml"), HEAD, &worker);
 }
 
 fn compare(fixture: &str, head: &[&str], worker: &[&str]) {

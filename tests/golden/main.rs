@@ -2,6 +2,7 @@
 
 mod common;
 mod kuberay;
+mod login;
 mod plans;
 mod pods;
 mod services;

@@ -7,7 +7,7 @@
 use k8s_openapi::api::core::v1::{Container, EnvVar, EnvVarSource, ObjectFieldSelector};
 
 use super::address::HeadAddress;
-use super::{Group, command, creator};
+use super::{Group, command, creator, login};
 use crate::api::names::labels;
 use crate::plan::config::PlanConfig;
 
@@ -20,14 +20,16 @@ pub(crate) fn on_ray_container(
     start_command: String,
     config: &PlanConfig,
 ) {
-    let env = ray.env.get_or_insert_default();
     if group.is_head() {
+        let env = ray.env.get_or_insert_default();
         match command::autoscaler_version(group.cluster) {
             Some("v2") => set(env, literal("RAY_enable_autoscaler_v2", "true")),
             Some("v1") => set(env, literal("RAY_enable_autoscaler_v2", "false")),
             _ => {}
         }
     }
+    login::add(ray, group.cluster);
+    let env = ray.env.get_or_insert_default();
     for var in &config.default_container_envs {
         set_default(env, var.clone());
     }

@@ -8,6 +8,7 @@ pub mod address;
 pub mod child;
 pub mod command;
 pub mod env;
+pub mod login;
 pub mod metadata;
 pub mod own_start;
 pub mod pod;

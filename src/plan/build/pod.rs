@@ -9,7 +9,9 @@ use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 
 use super::address::HeadAddress;
 use super::start_params::{self, StartParams};
-use super::{Built, Group, Identity, Remark, command, env, metadata, own_start, ports, probes, volumes, wait_gcs};
+use super::{
+    Built, Group, Identity, Remark, command, env, login, metadata, own_start, ports, probes, volumes, wait_gcs,
+};
 use crate::api::RayCluster;
 use crate::api::names;
 use crate::api::raycluster::WorkerGroupSpec;
@@ -50,7 +52,10 @@ pub fn worker_pod(cluster: &RayCluster, group: &WorkerGroupSpec, identity: Ident
     let group = Group::worker(cluster, group);
     let mut draft = Draft::of(group);
     if config.inject_init_container {
-        wait_gcs::inject(&mut draft.spec, &draft.ray, &HeadAddress::of(cluster, config), config);
+        let address = HeadAddress::of(cluster, config);
+        if let Some(waiting) = wait_gcs::inject(&mut draft.spec, &draft.ray, &address, config) {
+            login::add(waiting, cluster);
+        }
     }
     draft.others.extend(config.worker_sidecars.iter().cloned());
     build(group, draft, identity, config)
@@ -69,6 +74,7 @@ fn build(group: Group, mut draft: Draft, identity: Identity, config: &PlanConfig
         // Autoscaler v2 replaces nodes; a container that began again would be a node that it does not know.
         draft.spec.restart_policy = Some("Never".to_owned());
     }
+    login::add_volume(&mut draft.spec, group.cluster);
     volumes::add_shared_memory(&mut draft.spec, &mut draft.ray, &params);
 
     let own_starts = own_start::own_starts(&draft.ray);

@@ -30,10 +30,15 @@ echo "Ray's head answers at $host:$port after ${SECONDS}s."
 
 /// Adds it after the user's init containers, with environment and mounts of the Ray container as the user wrote them.
 /// Not when the user has one of that name.
-pub fn inject(spec: &mut PodSpec, ray: &Container, address: &HeadAddress, config: &PlanConfig) {
+pub fn inject<'a>(
+    spec: &'a mut PodSpec,
+    ray: &Container,
+    address: &HeadAddress,
+    config: &PlanConfig,
+) -> Option<&'a mut Container> {
     let containers = spec.init_containers.get_or_insert_default();
     if containers.iter().any(|c| c.name == NAME) {
-        return;
+        return None;
     }
     let amounts =
         || Some([("cpu", "200m"), ("memory", "256Mi")].map(|(k, v)| (k.to_owned(), Quantity(v.to_owned()))).into());
@@ -50,6 +55,7 @@ pub fn inject(spec: &mut PodSpec, ray: &Container, address: &HeadAddress, config
         args: Some(vec![script]),
         ..Container::default()
     });
+    containers.last_mut()
 }
 
 #[cfg(test)]

@@ -23,9 +23,7 @@ pub(super) fn without_effect(cluster: &RayCluster) -> Vec<&'static str> {
 /// What would be unsafe to pass over: a cluster that asks for protection must not run without it.
 pub(super) fn refused(cluster: &RayCluster) -> Vec<Fault> {
     let spec = &cluster.spec;
-    let token = spec.auth_options.as_ref().is_some_and(|a| a.mode.as_deref().is_none_or(|m| m != "disabled"));
     [
-        ("spec.authOptions", token),
         ("spec.networkPolicy", spec.network_policy.is_some()),
         ("spec.tlsOptions", spec.tls_options.as_ref().is_some_and(|t| t.enabled == Some(true))),
     ]

@@ -5,6 +5,7 @@ mod conditions;
 mod group;
 mod head;
 mod later;
+mod login;
 mod numbers;
 mod pace;
 mod ready;
@@ -139,6 +140,7 @@ pub fn plan(cluster: &RayCluster, seen: &Seen, now: Timestamp, config: &PlanConf
         if suspension.wants_no_pods() {
             part.add(suspend::remove_pods(&scene));
         } else {
+            part.add(login::plan(&scene));
             part.add(services::plan(&scene));
             part.add(stamps::adopt(&scene));
             part.add(stamps::report_lost(&scene));

@@ -23,6 +23,8 @@ pub enum Mood {
     Refuses,
     /// Takes longer than anybody waits.
     Hangs,
+    /// Tells those only who show its token.
+    WantsToken,
 }
 
 pub struct Head {
@@ -52,6 +54,7 @@ impl Head {
         let cluster = service.split("-head-svc").next().unwrap_or_default();
         let missing = match mood {
             Mood::Refuses => return refusal(503, None),
+            Mood::WantsToken => return refusal(401, None),
             Mood::Hangs => {
                 tokio::time::sleep(Duration::from_secs(300)).await;
                 return refusal(504, None);

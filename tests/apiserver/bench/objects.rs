@@ -19,6 +19,7 @@ pub fn resource(api_version: &str, kind: &str) -> ApiResource {
     let lower = kind.to_lowercase();
     let plural = match lower.strip_suffix('y') {
         Some(stem) => format!("{stem}ies"),
+        None if lower.ends_with("ss") => format!("{lower}es"),
         None => format!("{lower}s"),
     };
     ApiResource {

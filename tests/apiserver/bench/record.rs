@@ -13,8 +13,15 @@ use tokio::task::JoinSet;
 
 use super::objects;
 
-const WATCHED: [(&str, &str); 4] =
-    [("ray.io/v1", "RayCluster"), ("v1", "Pod"), ("v1", "Service"), ("events.k8s.io/v1", "Event")];
+const WATCHED: [(&str, &str); 7] = [
+    ("ray.io/v1", "RayCluster"),
+    ("v1", "Pod"),
+    ("v1", "Service"),
+    ("v1", "Secret"),
+    ("networking.k8s.io/v1", "NetworkPolicy"),
+    ("networking.k8s.io/v1", "Ingress"),
+    ("events.k8s.io/v1", "Event"),
+];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
