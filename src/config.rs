@@ -255,7 +255,7 @@ impl Config {
         })
     }
 
-    /// What planners may know of the configuration.
+    /// What planners may know of the configuration. Whether the cluster is OpenShift's is not known here.
     pub fn plan(&self) -> PlanConfig {
         PlanConfig {
             cluster_domain: self.env.cluster_domain.clone(),
@@ -265,6 +265,9 @@ impl Config {
             deterministic_head_pod_name: self.env.deterministic_head_pod_name,
             login_shell: self.env.login_shell,
             version: concat!("ray-operator/", env!("CARGO_PKG_VERSION")).to_string(),
+            operator_pods: self.env.operator_pods.clone(),
+            openshift: false,
+            ingress_on_openshift: self.env.ingress_on_openshift,
             head_sidecars: self.head_sidecars.clone(),
             worker_sidecars: self.worker_sidecars.clone(),
             default_container_envs: self.default_container_envs.clone(),

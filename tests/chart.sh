@@ -264,7 +264,8 @@ expect "placement" 'pod()["nodeSelector"] == {"disk": "ssd"} and pod()["tolerati
 expect "labels do not break the selector" 'one("Deployment")["spec"]["template"]["metadata"]["labels"]["app.kubernetes.io/name"] == "kuberay-operator" and one("Deployment")["metadata"]["labels"]["team"] == "x"'
 expect "probe times, own handler" 'box()["livenessProbe"] == {"initialDelaySeconds": 20, "periodSeconds": 7, "failureThreshold": 9, "httpGet": {"path": "/healthz", "port": "health"}}'
 expect "flags" '{"--reconcile-concurrency=4", "--qps=50.5", "--burst=60", "--feature-gates=RayClusterStatusConditions=true,RayCronJob=false"} <= set(args())'
-expect "env" 'box()["env"] == [{"name": "ENABLE_PROBES_INJECTION", "value": "false"}]'
+expect "env" 'box()["env"][2:] == [{"name": "ENABLE_PROBES_INJECTION", "value": "false"}]'
+expect "who the operator is" '[e["valueFrom"]["fieldRef"]["fieldPath"] for e in box()["env"][:2]] == ["metadata.namespace", "metadata.labels[\u0027app.kubernetes.io/name\u0027]"]'
 expect "resources" 'box()["resources"]["limits"]["cpu"] == "100m"'
 
 release=other render "another release name"

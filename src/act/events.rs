@@ -13,7 +13,7 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 
 use crate::api::names;
-use crate::observe::seen::Failure;
+use crate::observe::seen::{Failure, FailureKind};
 use crate::plan::{Action, Note, Step};
 
 /// The API server's bound for a note, in bytes.
@@ -108,7 +108,10 @@ pub fn of_failure(namespace: &str, name: &str, failure: &Failure) -> Note {
         "DeletedPod" => ("PodCollection", "Delete"),
         _ => forms.iter().find_map(|(done, verb)| Some((step.strip_prefix(done)?, *verb))).unwrap_or((step, "Update")),
     };
-    let reason = format!("FailedTo{action}{what}").into();
+    let (reason, action) = match (failure.kind, step) {
+        (FailureKind::NameTaken, "CreatedNetworkPolicy") => ("NetworkPolicyNameCollision".into(), "Validate"),
+        _ => (format!("FailedTo{action}{what}").into(), action),
+    };
     Note { warning: true, reason, action, text: sentence(namespace, name, failure) }
 }
 

@@ -1,4 +1,7 @@
-//! What the operator's environment says. Names and defaults are KubeRay's, odd spellings included.
+//! What the operator's environment says. Names and defaults are KubeRay's, odd spellings included; `POD_` variables are
+//! the chart's.
+
+use crate::plan::config::OperatorPods;
 
 /// Settings that KubeRay takes from environment variables and nowhere else. Read once, at start.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +36,8 @@ pub struct EnvSettings {
     pub rayjob_status_check_timeout_seconds: u64,
     /// `ENABLE_WEBHOOKS`: exactly `true`.
     pub webhooks: bool,
+    /// `POD_NAMESPACE` and `POD_APP_NAME`: where this pod is, and its label `app.kubernetes.io/name`.
+    pub operator_pods: Option<OperatorPods>,
 }
 
 impl Default for EnvSettings {
@@ -68,6 +73,10 @@ impl EnvSettings {
             rayjob_transition_grace_seconds: seconds("RAYJOB_DEPLOYMENT_STATUS_TRANSITION_GRACE_PERIOD_SECONDS"),
             rayjob_status_check_timeout_seconds: seconds("RAYJOB_STATUS_CHECK_TIMEOUT_SECONDS"),
             webhooks: get("ENABLE_WEBHOOKS").as_deref() == Some("true"),
+            operator_pods: get("POD_NAMESPACE").filter(|namespace| !namespace.is_empty()).map(|namespace| {
+                let app_name = get("POD_APP_NAME").filter(|name| !name.is_empty());
+                OperatorPods { namespace, app_name: app_name.unwrap_or_else(|| "kuberay-operator".to_string()) }
+            }),
         }
     }
 }
@@ -131,5 +140,11 @@ mod tests {
         }
         assert_eq!(with("CLUSTER_DOMAIN", "corp.example").cluster_domain, "corp.example");
         assert_eq!(with("CLUSTER_DOMAIN", "").cluster_domain, "cluster.local");
+        let pods = |namespace: &str, app_name: &str| {
+            Some(OperatorPods { namespace: namespace.to_string(), app_name: app_name.to_string() })
+        };
+        assert_eq!(with("POD_NAMESPACE", "ray").operator_pods, pods("ray", "kuberay-operator"));
+        assert_eq!(EnvSettings::read(&|_| Some("x".to_string())).operator_pods, pods("x", "x"));
+        assert_eq!(EnvSettings::default().operator_pods, None);
     }
 }

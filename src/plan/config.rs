@@ -25,6 +25,12 @@ pub struct PlanConfig {
     /// Stamped on heads as `ray.io/kuberay-version`. Never a version of KubeRay: a head that says another version is
     /// stamped anew instead of being recreated, by KubeRay and by us.
     pub version: String,
+    /// Where the operator's own pods are found, for network policies; `None` when it does not run as a pod.
+    pub operator_pods: Option<OperatorPods>,
+    /// The cluster is OpenShift's.
+    pub openshift: bool,
+    /// An Ingress is made on OpenShift too, in place of a Route (KubeRay's `USE_INGRESS_ON_OPENSHIFT`).
+    pub ingress_on_openshift: bool,
     /// Containers added to every head pod, as they are.
     pub head_sidecars: Vec<Container>,
     /// Containers added to every worker pod, as they are but for the head's addresses.
@@ -37,6 +43,14 @@ pub struct PlanConfig {
     pub default_pod_labels: BTreeMap<String, String>,
 }
 
+/// How a network policy knows the operator's pods.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OperatorPods {
+    pub namespace: String,
+    /// Their label `app.kubernetes.io/name`.
+    pub app_name: String,
+}
+
 impl Default for PlanConfig {
     fn default() -> Self {
         PlanConfig {
@@ -47,6 +61,9 @@ impl Default for PlanConfig {
             deterministic_head_pod_name: false,
             login_shell: false,
             version: concat!("ray-operator/", env!("CARGO_PKG_VERSION")).to_owned(),
+            operator_pods: None,
+            openshift: false,
+            ingress_on_openshift: false,
             head_sidecars: Vec::new(),
             worker_sidecars: Vec::new(),
             default_container_envs: Vec::new(),

@@ -19,6 +19,7 @@ mod leading;
 mod login;
 mod loss;
 mod lost;
+mod network;
 mod quiet;
 mod rights;
 mod scaling;

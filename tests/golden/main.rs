@@ -3,6 +3,7 @@
 mod common;
 mod kuberay;
 mod login;
+mod network;
 mod plans;
 mod pods;
 mod services;

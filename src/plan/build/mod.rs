@@ -10,6 +10,7 @@ pub mod command;
 pub mod env;
 pub mod login;
 pub mod metadata;
+pub mod network_policy;
 pub mod own_start;
 pub mod pod;
 pub mod ports;
@@ -33,6 +34,7 @@ use crate::api::RayCluster;
 use crate::api::names::{HEAD_GROUP, labels};
 use crate::api::raycluster::{WorkerGroupSpec, ray_container};
 
+pub use network_policy::network_policies;
 pub use pod::{head_pod, worker_pod, worker_pod_name};
 pub use service::{head_external_service, head_service};
 

@@ -23,18 +23,15 @@ pub(super) fn without_effect(cluster: &RayCluster) -> Vec<&'static str> {
 /// What would be unsafe to pass over: a cluster that asks for protection must not run without it.
 pub(super) fn refused(cluster: &RayCluster) -> Vec<Fault> {
     let spec = &cluster.spec;
-    [
-        ("spec.networkPolicy", spec.network_policy.is_some()),
-        ("spec.tlsOptions", spec.tls_options.as_ref().is_some_and(|t| t.enabled == Some(true))),
-    ]
-    .into_iter()
-    .filter(|(_, asked)| *asked)
-    .map(|(field, _)| Fault {
-        field: field.to_owned(),
-        message:
-            "this release does not enforce it, and the cluster would run unprotected: take it out to run without, \
+    [("spec.tlsOptions", spec.tls_options.as_ref().is_some_and(|t| t.enabled == Some(true)))]
+        .into_iter()
+        .filter(|(_, asked)| *asked)
+        .map(|(field, _)| Fault {
+            field: field.to_owned(),
+            message:
+                "this release does not enforce it, and the cluster would run unprotected: take it out to run without, \
                   or wait for a release that has it"
-                .to_owned(),
-    })
-    .collect()
+                    .to_owned(),
+        })
+        .collect()
 }

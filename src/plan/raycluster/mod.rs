@@ -6,6 +6,7 @@ mod group;
 mod head;
 mod later;
 mod login;
+mod network;
 mod numbers;
 mod pace;
 mod ready;
@@ -141,6 +142,7 @@ pub fn plan(cluster: &RayCluster, seen: &Seen, now: Timestamp, config: &PlanConf
             part.add(suspend::remove_pods(&scene));
         } else {
             part.add(login::plan(&scene));
+            part.add(network::plan(&scene));
             part.add(services::plan(&scene));
             part.add(stamps::adopt(&scene));
             part.add(stamps::report_lost(&scene));
