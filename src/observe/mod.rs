@@ -5,5 +5,6 @@ pub mod index;
 mod meta;
 pub mod seen;
 pub mod triggers;
+pub mod unreadable;
 pub mod watch;
 pub mod wire;

@@ -25,6 +25,7 @@ use super::child::ChildWire;
 use super::index::{Child, Index, Listed, Owner, version};
 use super::seen::{ChildView, PodView, ServiceView};
 use super::triggers::Triggers;
+use super::unreadable::Complaints;
 use super::wire::{PodWire, ServiceWire};
 use crate::api::RayCluster;
 use crate::api::children::Kind;
@@ -95,6 +96,7 @@ pub struct Observed {
     pub index: Arc<Index>,
     pub clusters: Arc<Clusters>,
     pub triggers: Arc<Triggers>,
+    pub complaints: Arc<Complaints>,
 }
 
 /// Told of every complete picture (`Ok`) and of every trouble on the way, with what is watched.
@@ -318,6 +320,7 @@ impl ClusterSink {
         self.observed.clusters.remove(cluster);
         let owner = owner(cluster);
         self.observed.index.forget(&owner.uid);
+        self.observed.complaints.withdraw(&owner.uid);
         self.observed.triggers.pull(Some(owner));
     }
 }
@@ -329,6 +332,7 @@ impl Sink<DeserializeGuard<RayCluster>> for ClusterSink {
                 cluster.metadata.managed_fields = None;
                 let owner = owner(&cluster);
                 self.observed.index.welcome(&owner.uid);
+                self.observed.complaints.withdraw(&owner.uid);
                 let (news, other) = self.observed.clusters.apply(cluster);
                 // Deleted and made again while the watch was away.
                 other.iter().for_each(|uid| self.observed.index.forget(uid));
@@ -336,12 +340,15 @@ impl Sink<DeserializeGuard<RayCluster>> for ClusterSink {
                     self.observed.triggers.pull(Some(owner));
                 }
             }
-            Err(bad) => tracing::error!(
-                namespace = bad.metadata.namespace.as_deref().unwrap_or_default(),
-                name = bad.metadata.name.as_deref().unwrap_or_default(),
-                error = %bad.error,
-                "this version of the RayCluster cannot be read; the last readable one stays in force. Is its CRD an older one?"
-            ),
+            Err(bad) => {
+                tracing::error!(
+                    namespace = bad.metadata.namespace.as_deref().unwrap_or_default(),
+                    name = bad.metadata.name.as_deref().unwrap_or_default(),
+                    error = %bad.error,
+                    "this version of the RayCluster cannot be read; the last readable one stays in force"
+                );
+                self.observed.complaints.add(&bad.metadata, bad.error);
+            }
         }
     }
 

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::jiff::Timestamp;
 use kube::runtime::watcher;
-use kube::{Client, ResourceExt};
+use kube::{Client, Resource, ResourceExt};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -21,6 +22,7 @@ use crate::api::RayCluster;
 use crate::api::names::labels;
 use crate::config::Config;
 use crate::observe::watch::{self, Observed, Report, Scope};
+use crate::plan::Note;
 use crate::ray::head::Route;
 use crate::ray::poller::Poller;
 
@@ -105,7 +107,9 @@ impl Controllers {
             for cluster in driver.observed.clusters.store.state() {
                 driver.observed.triggers.pull(Some(watch::owner(&cluster)));
             }
+            let telling = tokio::spawn(tell_of_unreadable(Arc::clone(&driver)));
             driver::run(driver, triggers, concurrency, async move { drop(stopped.await) }).await;
+            telling.abort();
         });
         Ok(Controllers { watches, passes, stop: Some(stop) })
     }
@@ -118,6 +122,28 @@ impl Controllers {
             self.passes.abort();
         }
         self.watches.iter().for_each(JoinHandle::abort);
+    }
+}
+
+/// An event for each RayCluster that cannot be decoded: no pass can speak for it.
+async fn tell_of_unreadable(driver: Arc<Driver>) {
+    loop {
+        for object in driver.observed.complaints.take().await {
+            let about = ObjectReference {
+                api_version: Some(RayCluster::api_version(&()).into_owned()),
+                kind: Some(RayCluster::kind(&()).into_owned()),
+                namespace: Some(object.namespace),
+                name: Some(object.name),
+                uid: Some(object.uid),
+                ..ObjectReference::default()
+            };
+            let text = format!(
+                "This RayCluster cannot be read, and the last version that could be stays in force: {}. Correct that field, or apply the CRD of this release",
+                object.error
+            );
+            let note = Note { warning: true, reason: "UnreadableRayCluster".into(), action: "Validate", text };
+            driver.herald.tell(&about, &note, Timestamp::now()).await;
+        }
     }
 }
 

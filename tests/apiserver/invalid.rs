@@ -54,3 +54,21 @@ fn an_object_that_is_invalid_from_the_start_makes_nothing_until_it_is_mended() {
         bench.until("it is made", |now| now.is_ready("one") && now.pods("one").len() == 2).await;
     });
 }
+
+#[test]
+fn one_that_cannot_be_read_gets_an_event_and_recovers() {
+    run(async {
+        let bench = Bench::new("invalid-unreadable").await;
+        let _operator = bench.operator().await;
+        let mut object = cluster("one", &[("w", 1)]);
+        let probe = json!({"httpGet": {"port": 99_999_999_999_i64}});
+        object["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]["livenessProbe"] = probe;
+        bench.apply(&object).await;
+        let now = bench.until("an event says so", |now| !now.events("UnreadableRayCluster").is_empty()).await;
+        assert!(now.events("UnreadableRayCluster")[0].contains("99999999999"), "{:?}", now.events("UnreadableRayCluster"));
+        bench.ready_cluster(&cluster("other", &[("w", 1)]), 2).await;
+        bench.edit("one", json!({"spec": cluster("one", &[("w", 1)])["spec"]})).await;
+        bench.until("it recovers", |now| now.is_ready("one")).await;
+        assert_eq!(bench.record.now().events("UnreadableRayCluster").len(), 1);
+    });
+}
