@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
-use kube::core::DynamicResourceScope;
+use kube::core::{DynamicResourceScope, PartialObjectMeta};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -43,6 +43,12 @@ impl Resource for ChildWire {
     }
     fn meta_mut(&mut self) -> &mut ObjectMeta {
         &mut self.metadata
+    }
+}
+
+impl From<PartialObjectMeta<ChildWire>> for ChildWire {
+    fn from(meta: PartialObjectMeta<ChildWire>) -> Self {
+        ChildWire { metadata: meta.metadata, rest: Map::new() }
     }
 }
 

@@ -12,7 +12,7 @@ use futures::future::join_all;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::Api;
-use kube::core::DeserializeGuard;
+use kube::core::{DeserializeGuard, DynamicResourceScope, PartialObjectMeta};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::reflector::{Store, store::Writer};
@@ -149,7 +149,10 @@ impl Scope {
         }
     }
 
-    fn api_of(&self, client: &Client, kind: Kind) -> Api<ChildWire> {
+    fn api_of<K>(&self, client: &Client, kind: Kind) -> Api<K>
+    where
+        K: Resource<DynamicType = Kind, Scope = DynamicResourceScope>,
+    {
         match &self.namespace {
             Some(namespace) => Api::namespaced_with(client.clone(), namespace, &kind),
             None => Api::all_with(client.clone(), &kind),
@@ -162,12 +165,20 @@ pub async fn run(client: Client, scope: Scope, observed: Observed, report: Repor
     let clusters = ClusterSink { observed: observed.clone(), scope: scope.namespace.clone() };
     let config = watcher::Config::default();
     let labelled = config.clone().labels(SERVICE_SELECTOR);
-    let others = scope.others.iter().map(|kind| {
-        let kind = *kind;
+    let whole = scope.others.iter().copied().filter(|kind| *kind != Kind::Secret);
+    let others = whole.map(|kind| {
         let sink =
             ChildSink::new(&observed, &scope, move |v: &ChildView| v.kind == kind, move |w: ChildWire| w.view(kind));
-        follow(scope.api_of(&client, kind), labelled.clone(), scope.name(kind), sink, &report)
+        follow(scope.api_of::<ChildWire>(&client, kind), labelled.clone(), scope.name(kind), sink, &report)
     });
+    // Of Secrets the metadata alone: what is in them never comes here.
+    let secrets = ChildSink::new(
+        &observed,
+        &scope,
+        |v: &ChildView| v.kind == Kind::Secret,
+        |w: PartialObjectMeta<ChildWire>| ChildWire::from(w).view(Kind::Secret),
+    );
+    let secret_api = scope.api_of::<PartialObjectMeta<ChildWire>>(&client, Kind::Secret);
     let pods = ChildSink::new(&observed, &scope, |_: &PodView| true, |w: PodWire| w.into());
     let services = ChildSink::new(&observed, &scope, |_: &ServiceView| true, |w: ServiceWire| w.into());
     let cluster_api = scope.api::<DeserializeGuard<RayCluster>>(&client);
@@ -176,6 +187,7 @@ pub async fn run(client: Client, scope: Scope, observed: Observed, report: Repor
         follow(cluster_api, config.clone(), scope.name(Kind::RayCluster), clusters, &report),
         follow(pod_api, config.labels(POD_SELECTOR), scope.name(Kind::Pod), pods, &report),
         follow(service_api, labelled.clone(), scope.name(Kind::Service), services, &report),
+        follow(secret_api, labelled.clone(), scope.name(Kind::Secret), secrets, &report),
         join_all(others),
     );
 }

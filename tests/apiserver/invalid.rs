@@ -65,7 +65,11 @@ fn one_that_cannot_be_read_gets_an_event_and_recovers() {
         object["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]["livenessProbe"] = probe;
         bench.apply(&object).await;
         let now = bench.until("an event says so", |now| !now.events("UnreadableRayCluster").is_empty()).await;
-        assert!(now.events("UnreadableRayCluster")[0].contains("99999999999"), "{:?}", now.events("UnreadableRayCluster"));
+        assert!(
+            now.events("UnreadableRayCluster")[0].contains("99999999999"),
+            "{:?}",
+            now.events("UnreadableRayCluster")
+        );
         bench.ready_cluster(&cluster("other", &[("w", 1)]), 2).await;
         bench.edit("one", json!({"spec": cluster("one", &[("w", 1)])["spec"]})).await;
         bench.until("it recovers", |now| now.is_ready("one")).await;
