@@ -12,6 +12,8 @@ pub mod labels {
     pub const REPLICA_NAME: &str = "ray.io/worker-group-replica-name";
     pub const HOST_INDEX: &str = "ray.io/replica-host-index";
     pub const SERVE: &str = "ray.io/serve";
+    /// On the Service under which hosts of a replica find each other: its cluster.
+    pub const HEADLESS_WORKERS: &str = "ray.io/headless-worker-svc";
     pub const ORIGINATED_FROM_CRD: &str = "ray.io/originated-from-crd";
     pub const ORIGINATED_FROM_CR_NAME: &str = "ray.io/originated-from-cr-name";
     pub const APP_NAME: &str = "app.kubernetes.io/name";
@@ -25,6 +27,8 @@ pub mod annotations {
     pub const OVERWRITE_CONTAINER_CMD: &str = "ray.io/overwrite-container-cmd";
     pub const RECREATE_HASH: &str = "ray.io/upgrade-strategy-recreate-hash";
     pub const KUBERAY_VERSION: &str = "ray.io/kuberay-version";
+    /// `true` on a RayCluster asks for a Service for Serve.
+    pub const ENABLE_SERVE_SERVICE: &str = "ray.io/enable-serve-service";
     pub const DISABLE_HEAD_RESTART: &str = "ray.io/disable-provisioned-head-restart";
     /// How many pods stood in this slot before this one. Ours.
     pub const INCARNATION: &str = "ray.io/incarnation";
@@ -90,6 +94,16 @@ pub fn head_external_service_name(cluster: &str) -> String {
         return format!("{cluster}{SUFFIX}");
     }
     format!("{}-{}{SUFFIX}", first_bytes(cluster, 43), hash_suffix(cluster))
+}
+
+/// `<cluster>-headless`: the Service under which hosts of a replica find each other.
+pub fn headless_service_name(cluster: &str) -> String {
+    format!("{cluster}-headless")
+}
+
+/// `<cluster>-serve-svc`.
+pub fn serve_service_name(cluster: &str) -> String {
+    format!("{cluster}-serve-svc")
 }
 
 /// A label value of at most 63 bytes: the end is kept, a leading punctuation mark becomes `r` (KubeRay's rule).

@@ -10,8 +10,8 @@ use k8s_openapi::api::core::v1::{EnvVar, PodTemplateSpec, VolumeMount};
 
 use super::constraints::{MAX_RAYCLUSTER_NAME, NUMERIC_START_PARAMS, RESOURCE_START_PARAMS, SWITCH_START_PARAMS};
 use super::messages as m;
-use super::names::head_external_service_name;
 use super::names::{HEAD_GROUP, annotations, labels};
+use super::names::{head_external_service_name, headless_service_name, serve_service_name};
 use super::raycluster::{RayCluster, WorkerGroupSpec, ray_container};
 use super::{syntax, validation_options, version};
 
@@ -55,10 +55,11 @@ pub fn raycluster(object: &RayCluster) -> Vec<Fault> {
     faults.when(env(&head.template, "REDIS_USERNAME").is_some(), env_at(at), m::REDIS_USERNAME_ENV);
 
     let service = head.head_service.as_ref().and_then(|s| s.metadata.name.as_deref());
+    let others = [head_external_service_name(name), headless_service_name(name), serve_service_name(name)];
     faults.when(
-        service == Some(&head_external_service_name(name)),
+        service.is_some_and(|service| others.iter().any(|other| other == service)),
         "spec.headGroupSpec.headService.metadata.name",
-        "this is the name of the Service for people outside (serviceType NodePort or LoadBalancer): choose another",
+        "this is the name of another Service of the cluster (for people outside, for hosts of a replica, or for Serve): choose another",
     );
 
     let autoscaler_v2 = validation_options::autoscaler_v2(spec);

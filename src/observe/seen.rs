@@ -92,6 +92,8 @@ pub struct PodView {
     pub restart_policy: String,
     /// Name of `spec.containers[0]`: the Ray container, whatever it is called.
     pub ray_container: String,
+    /// The head Service that the Ray container was told of (`RAY_IP`).
+    pub head_service: Option<String>,
     pub phase: String,
     /// Why the pod as a whole is in its phase (`Evicted`, `NodeLost`, ...).
     pub reason: String,

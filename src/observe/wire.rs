@@ -38,15 +38,23 @@ pub struct ServiceWire {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct PodSpec {
-    containers: Vec<Named>,
+    containers: Vec<ContainerSpec>,
     node_name: Option<String>,
     restart_policy: String,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-struct Named {
+struct ContainerSpec {
     name: String,
+    env: Vec<Variable>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Variable {
+    name: String,
+    value: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -168,13 +176,15 @@ impl From<PodWire> for PodView {
                 since: time(c.last_transition_time),
             })
         };
+        let ray = wire.spec.containers.into_iter().next().unwrap_or_default();
         PodView {
             ready: take("Ready"),
             unscheduled: take("PodScheduled").filter(|c| c.status == "False"),
             meta: pod_meta(wire.metadata),
             node: wire.spec.node_name.filter(|n| !n.is_empty()),
             restart_policy: wire.spec.restart_policy,
-            ray_container: wire.spec.containers.into_iter().next().map(|c| c.name).unwrap_or_default(),
+            ray_container: ray.name,
+            head_service: ray.env.into_iter().find(|v| v.name == "RAY_IP").and_then(|v| v.value),
             phase: wire.status.phase,
             reason: wire.status.reason,
             message: wire.status.message,

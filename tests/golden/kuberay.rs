@@ -2,7 +2,7 @@
 //! (`tests/fixtures/kuberay-1.7/`). Every difference is listed here and meant.
 
 use ray_operator::api::RayCluster;
-use ray_operator::plan::build::{Identity, head_pod, head_service, worker_pod};
+use ray_operator::plan::build::{Identity, head_pod, head_service, headless_service, worker_pod};
 use ray_operator::plan::config::PlanConfig;
 use ray_operator::plan::resources::desired_resources;
 use serde_json::{Map, Value, json};
@@ -42,6 +42,9 @@ const SERVICE: &[&str] = &[
     "spec.selector.app.kubernetes.io/name: set -> none",
     "spec.selector.ray.io/identifier: set -> none",
 ];
+
+/// Our watch selects by the label.
+const HEADLESS: &[&str] = &["metadata.annotations: none -> set", "metadata.labels.ray.io/cluster: none -> set"];
 
 /// What is not built yet.
 const AUTOSCALER: &[&str] = &[
@@ -97,6 +100,7 @@ fn compare(fixture: &str, head: &[&str], worker: &[&str]) {
                 (json!(worker_pod(&cluster, group, identity, &config).pod), worker)
             }
             ("Service", "head") => (json!(head_service(&cluster, &config)), SERVICE),
+            ("Service", _) => (json!(headless_service(&cluster).expect("several hosts")), HEADLESS),
             _ => continue,
         };
         compared += 1;

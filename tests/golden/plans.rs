@@ -1,5 +1,6 @@
 //! Given these objects, what is done and said? A file in `given/` is a case: YAML as `kubectl get -o yaml` prints it,
-//! so that a bug report becomes one by pasting. The answers stand in `snapshots/plan__<case>.snap`.
+//! so that a bug report becomes one by pasting. The answers stand in `snapshots/plan__<case>.snap`. A Service whose
+//! `ray.io/applied-hash` is that of today's wish is as it should be: when the wish changes, it changes in all files.
 
 use std::path::{Path, PathBuf};
 

@@ -1,7 +1,7 @@
 //! Through which Services and addresses the head is reached.
 
 use crate::common::{MINIMAL, cluster, config, env, first_worker, head, ray, snapshot};
-use ray_operator::plan::build::{head_external_service, head_service};
+use ray_operator::plan::build::{head_external_service, head_service, headless_service, serve_service};
 use ray_operator::plan::config::PlanConfig;
 use serde_json::{Value, json};
 
@@ -167,4 +167,28 @@ spec:
     let listed: Vec<_> = ports.iter().map(|p| (p.name.as_deref().unwrap(), p.port)).collect();
     assert_eq!(listed, [("http", 8080), ("web", 8265)]);
     assert_eq!(ray(&head(&c))["ports"].as_array().unwrap().len(), 2, "no second 8080 in the pod");
+}
+
+#[test]
+fn services_that_lead_to_workers() {
+    let given = "
+metadata: {name: c, annotations: {ray.io/enable-serve-service: 'true'}}
+spec:
+  headGroupSpec:
+    serviceType: NodePort
+    template: {spec: {containers: [{name: ray, ports: [{name: serve-grpc, containerPort: 9000}, {name: serve, containerPort: 8001}, {name: dashboard, containerPort: 8265}]}]}}
+  workerGroupSpecs:
+  - groupName: tpu
+    numOfHosts: 2
+    template: {spec: {containers: [{name: ray}]}}
+";
+    let c = cluster(given);
+    snapshot("worker_services", given, &json!({"hosts": headless_service(&c), "serve": serve_service(&c)}));
+
+    let plain = cluster(MINIMAL);
+    assert_eq!((headless_service(&plain), serve_service(&plain)), (None, None));
+    assert_eq!(serve_service(&cluster(&given.replace("'true'", "'yes'"))), None);
+    let unnamed = serve_service(&cluster(&given.replace("name: serve", "name: http"))).unwrap().spec.unwrap();
+    let ports: Vec<_> = unnamed.ports.iter().flatten().map(|p| (p.name.as_deref().unwrap(), p.port)).collect();
+    assert_eq!(ports, [("serve", 8000)], "Serve's own port when the head names none");
 }

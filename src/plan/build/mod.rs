@@ -24,6 +24,7 @@ pub mod start_params;
 pub mod stay;
 pub mod volumes;
 pub mod wait_gcs;
+pub mod worker_services;
 
 use std::collections::BTreeMap;
 
@@ -37,6 +38,7 @@ use crate::api::raycluster::{WorkerGroupSpec, ray_container};
 pub use network_policy::network_policies;
 pub use pod::{head_pod, worker_pod, worker_pod_name};
 pub use service::{head_external_service, head_service};
+pub use worker_services::{headless_service, serve_service};
 
 /// Which pod of its group a pod is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

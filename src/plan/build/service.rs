@@ -124,7 +124,7 @@ fn selector(cluster: &RayCluster) -> BTreeMap<String, String> {
 
 /// Stamps the object with a hash of itself, so that a later pass sees whether the wish has changed without comparing
 /// what the API server filled in.
-fn service(
+pub(super) fn service(
     cluster: &RayCluster,
     name: String,
     labels: BTreeMap<String, String>,

@@ -13,7 +13,6 @@ pub(super) fn without_effect(cluster: &RayCluster) -> Vec<&'static str> {
         ("annotation ray.io/ft-enabled", annotated("ray.io/ft-enabled")),
         ("spec.historyServerOptions", spec.history_server_options.is_some()),
         ("spec.headGroupSpec.enableIngress", spec.head_group_spec.enable_ingress == Some(true)),
-        ("annotation ray.io/enable-serve-service", annotated("ray.io/enable-serve-service")),
     ]
     .into_iter()
     .filter_map(|(path, used)| used.then_some(path))

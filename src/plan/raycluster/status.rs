@@ -154,7 +154,7 @@ fn head_info(scene: &Scene<'_>, service: Option<&ServiceView>) -> HeadInfo {
         service_ip: service.and_then(|s| s.cluster_ip.clone().or(pod_ip.clone())),
         pod_ip,
         service_name: service.map(|s| s.meta.name.clone()),
-        external_address: external_service(scene).and_then(|s| s.load_balancer.first().cloned()),
+        external_address: external_service(scene).or(service).and_then(|s| s.load_balancer.first().cloned()),
     }
 }
 
