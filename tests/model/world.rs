@@ -33,6 +33,7 @@ enum News {
     Pod(PodView),
     PodGone(PodView),
     Service(ServiceView),
+    ServiceGone(ServiceView),
     Cluster(Box<RayCluster>),
 }
 
@@ -279,6 +280,10 @@ impl World {
                         );
                     }
                     News::Service(service) => drop(self.index.apply(service)),
+                    News::ServiceGone(gone) => {
+                        let version = gone.meta.resource_version.parse().unwrap_or(0);
+                        self.index.remove::<ServiceView>("default", &gone.meta.name, &gone.meta.uid, version, self.now);
+                    }
                     News::Cluster(cluster) => self.learn(*cluster),
                 }
             }
@@ -432,6 +437,15 @@ impl World {
                     self.index.apply(view);
                 }
             }
+            Action::Delete(Target { kind: Kind::Service, name, uid, .. }) => {
+                let Some(mut gone) = self.services.get(name).filter(|s| s.meta.uid == *uid).cloned() else { return };
+                self.services.remove(name);
+                gone.meta.resource_version = self.next_version();
+                self.other_news.push_back(News::ServiceGone(gone));
+                if answered {
+                    self.index.remove::<ServiceView>("default", name, uid, FOR_EVER, self.now);
+                }
+            }
             Action::Patch(Manifest { kind: Kind::Pod, name, value, .. }) => {
                 self.patch_pod(name, &value["metadata"], answered)
             }
@@ -578,6 +592,13 @@ impl World {
             let there = mine().filter(|p| p.label(labels::GROUP) == group.group_name).count();
             assert_eq!(there, wanted, "pods of group {}\n{}", group.group_name, self.history.join("\n"));
         }
+        let services: Vec<&String> = self.services.keys().collect();
+        let hosts = self.cluster.spec.groups().iter().any(|g| g.hosts() > 1);
+        assert!(
+            services.len() == 1 + usize::from(hosts && !suspended) || suspended,
+            "{services:?}\n{}",
+            self.history.join("\n")
+        );
         let workers = mine().filter(|p| p.label(labels::NODE_TYPE) == "worker").count();
         assert_eq!(workers, wanted_total, "workers of no group\n{}", self.history.join("\n"));
         let status = self.cluster.status.clone().unwrap_or_default();
