@@ -1,5 +1,6 @@
 //! `plan -f`: what the operator would do to a folder of YAML, without a cluster.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,7 +13,8 @@ use crate::api::children::Kind;
 use crate::api::names::labels;
 use crate::api::{RayCluster, RayClusterStatus};
 use crate::observe::child::ChildWire;
-use crate::observe::seen::{ChildView, PodView, Seen, ServiceView, uncontrolled};
+use crate::observe::nodes::NodeWire;
+use crate::observe::seen::{ChildView, NodeView, NodesSeen, PodView, Seen, ServiceView, uncontrolled};
 use crate::observe::watch::OTHERS;
 use crate::observe::wire::{PodWire, ServiceWire};
 use crate::plan::config::PlanConfig;
@@ -37,6 +39,8 @@ pub struct Given {
     pub services: Vec<ServiceView>,
     /// Of all other kinds.
     pub others: Vec<ChildView>,
+    /// `None`: nothing is known of nodes.
+    pub nodes: Option<BTreeMap<String, Arc<NodeView>>>,
 }
 
 /// Reads files and folders (`*.yaml`, `*.yml`, `*.json`; `-` is standard input), plans every RayCluster in them
@@ -121,6 +125,10 @@ impl Given {
             ("ray.io/v1" | "ray.io/v1alpha1", "RayCluster") => self.clusters.push(RayCluster::deserialize(object)?),
             ("v1", "Pod") => self.pods.push(PodWire::deserialize(object)?.into()),
             ("v1", "Service") => self.services.push(ServiceWire::deserialize(object)?.into()),
+            ("v1", "Node") => {
+                let node = NodeView::from(NodeWire::deserialize(object)?);
+                self.nodes.get_or_insert_default().insert(name, Arc::new(node));
+            }
             (version, kind) => {
                 let known = OTHERS.into_iter().chain([Kind::Route]);
                 if let Some(kind) = known.into_iter().find(|k| k.kind() == kind && k.api_version() == version) {
@@ -150,7 +158,8 @@ impl Given {
         let others = self.others.iter().filter(|c| c.meta.owner_uid == uid || c.meta.owner_uid == unowned);
         let others = others.map(|c| ((c.kind, c.meta.name.clone()), Arc::new(c.clone()))).collect();
         let other_heads = other_heads.map(|p| Arc::new(p.clone())).collect();
-        Seen { other_heads, pods: pods.collect(), services: services.collect(), others, ..Seen::default() }
+        let nodes = self.nodes.clone().map_or(NodesSeen::NotYet, |n| NodesSeen::Known(Arc::new(n)));
+        Seen { nodes, other_heads, pods: pods.collect(), services: services.collect(), others, ..Seen::default() }
     }
 }
 
@@ -174,7 +183,10 @@ fn print(out: &mut String, cluster: &RayCluster, plan: &Plan<RayClusterStatus>) 
         let _ = writeln!(out, "  {sign} {} {}: {}", step.action.kind().noun(), step.action.name(), step.why);
     }
     let conditions = || plan.status.iter().flat_map(|s| s.conditions.iter().flatten());
-    for said in conditions().filter(|c| c.type_ == "Ready" || (c.type_ == "TemplateDrift" && c.status == "True")) {
+    for said in conditions().filter(|c| {
+        matches!(c.type_.as_str(), "Ready" | "AcceleratorsAvailable")
+            || (c.type_ == "TemplateDrift" && c.status == "True")
+    }) {
         let _ = writeln!(out, "  {} {} ({}): {}", said.type_, said.status, said.reason, said.message);
     }
     for note in &plan.notes {

@@ -158,7 +158,8 @@ expect "rayclusters: only patched, for the finalizer" 'may(cluster_rules(), "ray
 expect "status" 'may(cluster_rules(), "ray.io", "rayclusters/status") == ["get", "patch", "update"]'
 expect "blockOwnerDeletion" 'may(cluster_rules(), "ray.io", "rayclusters/finalizers") == ["update"]'
 expect "events" 'may(cluster_rules(), "events.k8s.io", "events") == ["create", "patch"]'
-expect "nothing else" '{r for rule in cluster_rules() for r in rule["resources"]} == {"pods", "pods/resize", "services", "serviceaccounts", "roles", "rolebindings", "secrets", "persistentvolumeclaims", "networkpolicies", "ingresses", "jobs", "rayclusters", "rayclusters/status", "rayclusters/finalizers", "events"}'
+expect "nodes are only read" 'may(cluster_rules(), "", "nodes") == ["get", "list", "watch"]'
+expect "nothing else" '{r for rule in cluster_rules() for r in rule["resources"]} == {"pods", "pods/resize", "services", "serviceaccounts", "roles", "rolebindings", "secrets", "persistentvolumeclaims", "networkpolicies", "ingresses", "jobs", "nodes", "rayclusters", "rayclusters/status", "rayclusters/finalizers", "events"}'
 expect "no wildcards" 'not any("*" in rule[k] for o in find("ClusterRole") + find("Role") for rule in o["rules"] for k in ("apiGroups", "resources", "verbs"))'
 expect "lease in its namespace" 'one("Role")["metadata"]["namespace"] == "ray-system" and one("Role")["rules"][1]["resourceNames"] == ["ray-operator-leader"]'
 expect "bound to its account" 'one("ClusterRoleBinding")["subjects"][0] == {"kind": "ServiceAccount", "name": pod()["serviceAccountName"], "namespace": "ray-system"}'
@@ -188,6 +189,7 @@ done
 render "single namespace" --set singleNamespaceInstall=true
 expect "no cluster-wide objects" 'not find("ClusterRole") and not find("ClusterRoleBinding")'
 expect "roles" 'names("Role") == ["ray-operator", "ray-operator-lease"] and all(o["metadata"]["namespace"] == "ray-system" for o in find("Role"))'
+expect "no nodes in a Role" 'not any("nodes" in rule["resources"] for o in find("Role") for rule in o["rules"])'
 expect "watches its own" '"--watch-namespace=ray-system" in args()'
 
 render "several namespaces" --set singleNamespaceInstall=true,watchNamespace='{a,b}'

@@ -4,6 +4,7 @@
 //! strings): one odd object must never make the others unreadable. What the API server refuses is in [`constraints`];
 //! what it cannot see, and what was stored before it looked, is in [`validation`].
 
+pub mod accelerators;
 pub mod children;
 pub mod constraints;
 mod constraints_jobs;

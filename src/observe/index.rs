@@ -10,7 +10,9 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use crate::api::names::labels;
 
-use super::seen::{ChildView, Departed, Failure, HeadFacts, Meta, Place, PodView, Seen, ServiceView, uncontrolled};
+use super::seen::{
+    ChildView, Departed, Failure, HeadFacts, Meta, NodesSeen, Place, PodView, Seen, ServiceView, uncontrolled,
+};
 
 /// How long a uid that went is remembered, so that a late answer to a write cannot bring it back.
 const TOMBSTONE: SignedDuration = SignedDuration::from_mins(2);
@@ -239,7 +241,7 @@ impl Index {
         absent.iter().filter_map(gone).collect()
     }
 
-    /// All that a planner may know about an owner's surroundings.
+    /// All that is known about an owner and its children. Nodes are nobody's children.
     pub fn seen(&self, owner: &Owner) -> Seen {
         let inner = self.lock();
         let owner_uid = owner.uid.as_str();
@@ -260,6 +262,7 @@ impl Index {
                 .chain(inner.others.of(&uncontrolled(&owner.namespace, &owner.name)).into_values())
                 .map(|c| ((c.kind, c.meta.name.clone()), c))
                 .collect(),
+            nodes: NodesSeen::NotYet,
             failures: memory.map(|m| m.failures.clone()).unwrap_or_default(),
             head: memory.and_then(|m| m.head.clone()),
             departed: memory.map(|m| m.departed.clone()).unwrap_or_default(),

@@ -3,6 +3,7 @@
 pub mod child;
 pub mod index;
 mod meta;
+pub mod nodes;
 pub mod seen;
 pub mod triggers;
 pub mod unreadable;

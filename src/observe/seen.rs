@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::jiff::Timestamp;
 
 use serde_json::Value;
@@ -22,6 +23,8 @@ pub struct Seen {
     pub services: BTreeMap<String, Arc<ServiceView>>,
     /// Everything else that it controls, and claims that bear its label, by kind and name.
     pub others: BTreeMap<(Kind, String), Arc<ChildView>>,
+    /// Nodes that have accelerators: looked at once some RayCluster asks for one.
+    pub nodes: NodesSeen,
     /// Effects of this object that failed and have not succeeded since, oldest first.
     pub failures: Vec<Failure>,
     /// What the head itself said, if it was asked since these pods came up.
@@ -191,6 +194,38 @@ pub struct ChildView {
 pub struct JobEnd {
     pub succeeded: bool,
     pub message: String,
+}
+
+/// What is known of the nodes that have accelerators.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum NodesSeen {
+    /// Nothing yet.
+    #[default]
+    NotYet,
+    /// They cannot be listed: the API server's words.
+    Refused(String),
+    /// By name.
+    Known(Arc<BTreeMap<String, Arc<NodeView>>>),
+}
+
+/// A node that has accelerators, as far as it matters for who may stand on it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NodeView {
+    pub name: String,
+    pub labels: BTreeMap<String, String>,
+    pub taints: Vec<TaintView>,
+    /// What pods may ask for, accelerators only.
+    pub allocatable: BTreeMap<String, Quantity>,
+    pub ready: bool,
+    /// Cordoned.
+    pub unschedulable: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TaintView {
+    pub key: String,
+    pub value: String,
+    pub effect: String,
 }
 
 /// An effect that the API server refused, or that did not answer in time.

@@ -23,11 +23,13 @@ use std::sync::{Mutex, PoisonError};
 
 use super::child::ChildWire;
 use super::index::{Child, Index, Listed, Owner, version};
-use super::seen::{ChildView, PodView, ServiceView};
+use super::nodes::Nodes;
+use super::seen::{ChildView, PodView, Seen, ServiceView};
 use super::triggers::Triggers;
 use super::unreadable::Complaints;
 use super::wire::{PodWire, ServiceWire};
 use crate::api::RayCluster;
+use crate::api::accelerators::asked_for;
 use crate::api::children::Kind;
 
 /// Pods that any Ray controller cares for; the rest of the cluster's pods never reach us (KubeRay's selector).
@@ -95,8 +97,16 @@ fn version_of(cluster: &RayCluster) -> u64 {
 pub struct Observed {
     pub index: Arc<Index>,
     pub clusters: Arc<Clusters>,
+    pub nodes: Arc<Nodes>,
     pub triggers: Arc<Triggers>,
     pub complaints: Arc<Complaints>,
+}
+
+impl Observed {
+    /// All that a planner may know about an owner's surroundings.
+    pub fn seen(&self, owner: &Owner) -> Seen {
+        Seen { nodes: self.nodes.seen(), ..self.index.seen(owner) }
+    }
 }
 
 /// Told of every complete picture (`Ok`) and of every trouble on the way, with what is watched.
@@ -193,7 +203,7 @@ pub async fn run(client: Client, scope: Scope, observed: Observed, report: Repor
 }
 
 /// Where the objects of one watch go.
-trait Sink<K> {
+pub(super) trait Sink<K> {
     fn apply(&mut self, object: K);
     fn remove(&mut self, object: K);
     /// Uids that are known as a list begins.
@@ -202,7 +212,8 @@ trait Sink<K> {
     fn complete(&mut self, listed: Listed);
 }
 
-async fn follow<K, S>(api: Api<K>, config: watcher::Config, what: String, mut sink: S, report: &Report)
+/// One watch, with its back-off, for ever.
+pub(super) async fn follow<K, S>(api: Api<K>, config: watcher::Config, what: String, mut sink: S, report: &Report)
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
     S: Sink<K>,
@@ -242,13 +253,28 @@ fn streaming(config: &watcher::Config) -> bool {
 
 /// A server without streaming lists says 400 or 422 to them, and kube has no fallback of its own.
 fn refuses_streaming(error: &watcher::Error) -> bool {
-    let code = match error {
+    code(error).is_some_and(|code| matches!(code, 400 | 422))
+}
+
+/// With which code the API server refused, if it did.
+pub(super) fn code(error: &watcher::Error) -> Option<u16> {
+    match error {
         watcher::Error::WatchStartFailed(kube::Error::Api(status))
-        | watcher::Error::InitialListFailed(kube::Error::Api(status)) => status.code,
-        watcher::Error::WatchError(status) => status.code,
-        _ => return false,
-    };
-    matches!(code, 400 | 422)
+        | watcher::Error::InitialListFailed(kube::Error::Api(status)) => Some(status.code),
+        watcher::Error::WatchError(status) => Some(status.code),
+        _ => None,
+    }
+}
+
+/// What went wrong, in the words of the API server where it spoke.
+pub fn words(error: &watcher::Error) -> String {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchFailed(kube::Error::Api(status))
+        | watcher::Error::WatchError(status) => status.message.clone(),
+        other => other.to_string(),
+    }
 }
 
 /// kube's default back-off, capped.
@@ -342,6 +368,9 @@ impl Sink<DeserializeGuard<RayCluster>> for ClusterSink {
         match object.0 {
             Ok(mut cluster) => {
                 cluster.metadata.managed_fields = None;
+                if asked_for(&cluster) {
+                    self.observed.nodes.want();
+                }
                 let owner = owner(&cluster);
                 self.observed.index.welcome(&owner.uid);
                 self.observed.complaints.withdraw(&owner.uid);

@@ -3,6 +3,7 @@
 pub mod action;
 pub mod build;
 pub mod config;
+pub mod placing;
 pub mod quantity;
 pub mod raycluster;
 pub mod resources;

@@ -63,6 +63,11 @@ impl Amount {
         self.nano == 0
     }
 
+    /// Whether this is at least as much.
+    pub fn covers(self, other: Amount) -> bool {
+        self.nano >= other.nano
+    }
+
     /// The sum, in the format of the first addend that is not zero.
     pub fn plus(self, other: Amount) -> Amount {
         let format = if self.is_zero() { other.format } else { self.format };

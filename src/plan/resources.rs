@@ -1,11 +1,11 @@
 //! How much a cluster asks for when all that is wanted runs.
 
-use k8s_openapi::api::core::v1::{Container, PodTemplateSpec};
+use k8s_openapi::api::core::v1::{Container, PodSpec, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use super::build::accelerators::is_gpu;
 use super::quantity::Amount;
 use crate::api::RayCluster;
+use crate::api::accelerators::is_gpu;
 
 /// Sums for `status.desired*`; `0` where nothing is asked for.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,6 +36,24 @@ pub fn desired_resources(cluster: &RayCluster) -> Desired {
         gpu: total(&is_gpu),
         tpu: total(&|name| name == "google.com/tpu"),
     }
+}
+
+/// What the scheduler reserves of one resource for a pod: the sum over its containers and the init containers that stay,
+/// or what the most demanding of the other init containers needs at its time, if that is more.
+pub fn pod_amount(pod: &PodSpec, resource: &str) -> Amount {
+    let of = |c: &Container| amounts(c, &|name| name == resource).fold(Amount::default(), Amount::plus);
+    let (mut staying, mut most) = (Amount::default(), Amount::default());
+    for init in pod.init_containers.iter().flatten() {
+        let mut at_its_time = of(init).plus(staying);
+        if init.restart_policy.as_deref() == Some("Always") {
+            staying = at_its_time;
+        }
+        if !most.covers(at_its_time) {
+            std::mem::swap(&mut most, &mut at_its_time);
+        }
+    }
+    let sum = pod.containers.iter().map(of).fold(staying, Amount::plus);
+    if sum.covers(most) { sum } else { most }
 }
 
 fn wanted_pods(replicas: i32, hosts: i32) -> u32 {
@@ -84,6 +102,27 @@ mod tests {
             ("replicas: -1", "1", "2Gi"),
         ] {
             assert_eq!(desired(&spec(group)), [cpu, memory, "0", "0"], "{group}");
+        }
+    }
+
+    #[test]
+    fn init_containers_count_at_their_time() {
+        let gpus = |n: u32| format!("resources: {{limits: {{nvidia.com/gpu: {n}}}}}");
+        for (containers, inits, sum) in [
+            (vec![1, 2], vec![], "3"),
+            (vec![1], vec![(4, false)], "4"),
+            (vec![2], vec![(1, false)], "2"),
+            (vec![2], vec![(1, true)], "3"),
+            (vec![1], vec![(1, true), (3, false)], "4"),
+            (vec![1], vec![(3, false), (1, true)], "3"),
+        ] {
+            let list = |of: Vec<String>| of.join(", ");
+            let containers = list(containers.into_iter().map(|n| format!("{{name: c, {}}}", gpus(n))).collect());
+            let stays = |yes| if yes { ", restartPolicy: Always" } else { "" };
+            let inits = list(inits.into_iter().map(|(n, s)| format!("{{name: i, {}{}}}", gpus(n), stays(s))).collect());
+            let text = format!("{{containers: [{containers}], initContainers: [{inits}]}}");
+            let pod: PodSpec = serde_saphyr::from_str(&text).unwrap();
+            assert_eq!(pod_amount(&pod, "nvidia.com/gpu").to_string(), sum, "{text}");
         }
     }
 

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::jiff::Timestamp;
-use kube::runtime::watcher;
 use kube::{Client, Resource, ResourceExt};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -21,6 +20,7 @@ use crate::act::hands::Hands;
 use crate::api::RayCluster;
 use crate::api::names::labels;
 use crate::config::Config;
+use crate::observe::nodes;
 use crate::observe::watch::{self, Observed, Report, Scope};
 use crate::plan::Note;
 use crate::ray::head::Route;
@@ -65,10 +65,11 @@ impl Controllers {
         expected.extend(optional.iter().cloned());
         let (synced, mut complete) = mpsc::unbounded_channel();
         let report = report(readiness.clone(), synced, optional);
-        let watches = scopes
+        let mut watches: Vec<_> = scopes
             .into_iter()
             .map(|scope| tokio::spawn(watch::run(client.clone(), scope, observed.clone(), Arc::clone(&report))))
             .collect();
+        watches.push(tokio::spawn(nodes::run(client.clone(), observed.clone())));
 
         let route = if config.use_kubernetes_proxy { Route::Proxy(client.clone()) } else { Route::Direct };
         let driver = Arc::new(Driver {
@@ -158,22 +159,12 @@ fn report(readiness: Readiness, synced: mpsc::UnboundedSender<String>, optional:
             heard(what);
         }
         Err(error) => {
-            tracing::error!("error syncing {what}: failed to list and watch {what}: {}", words(error));
+            tracing::error!("error syncing {what}: failed to list and watch {what}: {}", watch::words(error));
             if optional.contains(what) {
                 heard(what);
             }
         }
     })
-}
-
-fn words(error: &watcher::Error) -> String {
-    match error {
-        watcher::Error::InitialListFailed(kube::Error::Api(status))
-        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-        | watcher::Error::WatchFailed(kube::Error::Api(status))
-        | watcher::Error::WatchError(status) => status.message.clone(),
-        other => other.to_string(),
-    }
 }
 
 fn sample(cluster: &RayCluster) -> ClusterSample {

@@ -155,7 +155,7 @@ impl Driver {
         let owner = watch::owner(cluster);
         let index = &self.observed.index;
         let now = Timestamp::now();
-        let mut plan = plan::raycluster::plan(cluster, &index.seen(&owner), now, &self.config);
+        let mut plan = plan::raycluster::plan(cluster, &self.observed.seen(&owner), now, &self.config);
         let mut more = false;
         let mut unheard = Vec::new();
         if !plan.steps.is_empty() {
@@ -178,7 +178,7 @@ impl Driver {
             let heard = done.news.iter().filter(|f| f.kind != FailureKind::NamespaceTerminating);
             unheard.extend(heard.map(|f| events::of_failure(&owner.namespace, &owner.name, f)));
             more = done.more;
-            plan = plan::raycluster::plan(cluster, &index.seen(&owner), Timestamp::now(), &self.config);
+            plan = plan::raycluster::plan(cluster, &self.observed.seen(&owner), Timestamp::now(), &self.config);
         } else {
             index.keep_failures(&owner.uid, |_| false);
         }

@@ -6,6 +6,7 @@
 
 mod bench;
 
+mod accelerators;
 mod admission;
 mod adoption;
 mod crash;

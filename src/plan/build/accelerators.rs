@@ -1,4 +1,4 @@
-//! Which resources of Kubernetes are accelerators, and what Ray calls them.
+//! What Ray calls the accelerators of Kubernetes, and how it is told of them.
 
 use std::collections::BTreeMap;
 
@@ -9,19 +9,6 @@ use super::shell;
 
 /// Resources of Kubernetes with a name of their own in Ray; the first that is not zero counts (KubeRay's rule).
 pub const CUSTOM: [(&str, &str); 2] = [("aws.amazon.com/neuroncore", "neuron_cores"), ("google.com/tpu", "TPU")];
-
-/// Whether a resource is a GPU: its name ends in `gpu`, or it is a slice of one (`nvidia.com/mig-1g.5gb`).
-pub fn is_gpu(resource: &str) -> bool {
-    let name = resource.to_ascii_lowercase();
-    name.ends_with("gpu") || name.rsplit_once("nvidia.com/mig-").is_some_and(|(_, slice)| is_mig_slice(slice))
-}
-
-/// `<digits>g.<digits>gb`
-fn is_mig_slice(slice: &str) -> bool {
-    let digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
-    let parts = slice.split_once("g.").and_then(|(count, memory)| Some((count, memory.strip_suffix("gb")?)));
-    parts.is_some_and(|(count, memory)| digits(count) && digits(memory))
-}
 
 /// Reads the `resources` start parameter: a JSON object of numbers, bare, quoted for the shell, or both quoted and
 /// escaped (`'"{\"C\": 1}"'`, the form of Ray's manual). `None` when it is something else.
@@ -53,25 +40,6 @@ pub fn render_resources(resources: &BTreeMap<String, f64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn gpus_are_known_by_name() {
-        for (resource, gpu) in [
-            ("nvidia.com/gpu", true),
-            ("amd.com/gpu", true),
-            ("GPU", true),
-            ("nvidia.com/mig-1g.5gb", true),
-            ("nvidia.com/mig-3g.20gb", true),
-            ("nvidia.com/mig-1g.5gb.me", false),
-            ("nvidia.com/mig-g.5gb", false),
-            ("nvidia.com/mig-1g.gb", false),
-            ("google.com/tpu", false),
-            ("cpu", false),
-            ("nvidia.com/gpu.shared", false),
-        ] {
-            assert_eq!(is_gpu(resource), gpu, "{resource}");
-        }
-    }
 
     #[test]
     fn resources_are_read_in_every_quoting() {

@@ -6,9 +6,10 @@ use k8s_openapi::api::core::v1::Container;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use super::Group;
-use super::accelerators::{CUSTOM, is_gpu, parse_resources, render_resources};
+use super::accelerators::{CUSTOM, parse_resources, render_resources};
 use super::address::HeadAddress;
 use super::own_start::own_starts;
+use crate::api::accelerators::is_gpu;
 use crate::api::names::{PORT_DASHBOARD_AGENT, PORT_METRICS};
 use crate::plan::quantity::Amount;
 

@@ -1,4 +1,4 @@
-//! The conditions: KubeRay's five, and `Ready`.
+//! The conditions: KubeRay's five, and ours.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
@@ -7,7 +7,7 @@ use super::ready::Verdict;
 use super::standing::{Standing, standing};
 use super::status::transition;
 use super::suspend::Suspension;
-use super::{numbers, stamps, symptoms};
+use super::{accelerators, numbers, stamps, symptoms};
 use crate::api::raycluster::RayClusterStatus;
 use crate::observe::seen::{ContainerState, Failure};
 
@@ -62,6 +62,9 @@ pub(super) fn all<'a>(
         }
         None => {}
     }
+    if let Some(found) = accelerators::find(scene) {
+        put("AcceleratorsAvailable", &found.status, &found.reason, &found.message);
+    }
     put("Ready", status(verdict.ready), verdict.reason, &verdict.message);
     // Conditions of others (a queue's, a person's) are theirs.
     let old = scene.cluster.status.iter().flat_map(|s| s.conditions.iter().flatten());
@@ -72,7 +75,8 @@ pub(super) fn all<'a>(
 /// In bytes; the API server's bound is 32 kB for each.
 const LONGEST_MESSAGE: usize = 4096;
 
-const OURS: [&str; 7] = [
+const OURS: [&str; 8] = [
+    "AcceleratorsAvailable",
     "ReplicaFailure",
     "HeadPodReady",
     "RayClusterProvisioned",

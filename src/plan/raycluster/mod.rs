@@ -1,5 +1,6 @@
 //! What a RayCluster needs next, and what to say about it.
 
+mod accelerators;
 mod children;
 mod conditions;
 mod group;

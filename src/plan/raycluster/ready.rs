@@ -8,7 +8,7 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use super::stamps::{self, Recreation};
 use super::standing::{Standing, standing};
 use super::suspend::{LATE, Suspension};
-use super::{Scene, fingerprint, numbers, symptoms};
+use super::{Scene, accelerators, fingerprint, numbers, symptoms};
 use crate::api::validation::Fault;
 use crate::observe::seen::{Failure, FailureKind, HeadFacts, PodView};
 use crate::plan::Step;
@@ -61,7 +61,7 @@ pub(super) fn judge(scene: &Scene<'_>, faults: &[Fault], suspension: Suspension,
         Suspension::No => {}
     }
     refused(scene, steps)
-        .or_else(|| symptoms::unschedulable(scene))
+        .or_else(|| unplaced(scene))
         .or_else(|| symptoms::image_pull(scene))
         .or_else(|| symptoms::crash_loop(scene))
         .map(|(reason, message)| Verdict::no(reason, message))
@@ -91,6 +91,19 @@ fn refused(scene: &Scene<'_>, steps: &[Step]) -> Option<(&'static str, String)> 
     let message =
         format!("Failed to {} {} since {}: {}; {next}", failure.verb, failure.what, at(failure.since), failure.message);
     Some((reason, message))
+}
+
+/// No node for a pod: what the scheduler says of it, and what is known of accelerators beside that.
+fn unplaced(scene: &Scene<'_>) -> Option<(&'static str, String)> {
+    match (symptoms::unschedulable(scene), accelerators::waiting(scene)) {
+        (Some((reason, said)), Some((_, lack))) => Some((reason, format!("{said}. In short: {lack}"))),
+        (said, None) => said,
+        (None, Some((pod, lack))) => {
+            let name = &pod.meta.name;
+            let text = format!("No node fits pod {name}: {lack}; ask for what there is, or add nodes that fit");
+            Some(("NoMatchingAccelerator", text))
+        }
+    }
 }
 
 fn recreating(scene: &Scene<'_>) -> Option<Verdict> {

@@ -172,7 +172,14 @@ fn notes(scene: &Scene<'_>, old: &RayClusterStatus, verdict: &Verdict, valid: bo
                 text: verdict.message.clone(),
             });
         }
-        "Unschedulable" | "ImagePull" | "CrashLoop" | "HeadUnreachable" | "WorkersNotJoined" if !said_before => {
+        "Unschedulable"
+        | "NoMatchingAccelerator"
+        | "ImagePull"
+        | "CrashLoop"
+        | "HeadUnreachable"
+        | "WorkersNotJoined"
+            if !said_before =>
+        {
             notes.push(Note {
                 warning: true,
                 reason: verdict.reason.into(),
