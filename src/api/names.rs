@@ -111,6 +111,17 @@ pub fn label_value(s: &str) -> String {
     keep_end(s, 63)
 }
 
+/// The name of a child that is called after its cluster (a Role, an Ingress, ...). Up to 50 bytes it is KubeRay's. Longer
+/// ones are clipped to their last 50 bytes there, so that two clusters whose names end alike share a child; here they stay
+/// whole as long as a label could hold them, and after that the front stays, with a hash of the whole.
+pub fn child_name(wanted: &str) -> String {
+    match wanted.len() {
+        0..=50 => check_name(wanted),
+        51..=63 => wanted.to_owned(),
+        _ => format!("{}-{}", first_bytes(wanted, 57).trim_end_matches(['-', '.']), hash_suffix(wanted)),
+    }
+}
+
 /// A name of at most 50 bytes: the end is kept, a leading digit or punctuation mark becomes `r` (KubeRay's rule). Long
 /// names that end alike are clipped alike, so two clusters can want one name.
 pub fn check_name(s: &str) -> String {
@@ -156,4 +167,41 @@ fn hash_suffix(identity: &str) -> String {
 /// 64-bit FNV-1a: a hash that never changes between versions, unlike the standard library's.
 pub fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x0000_0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: &str = "a23456789-b23456789-c23456789-d23456789-e23456789-f23";
+
+    #[test]
+    fn names_are_clipped_as_kuberay_does() {
+        assert_eq!(LONG.len(), 53);
+        let dashed = format!("abc-{}", &LONG[4..]);
+        for (name, clipped) in [
+            ("demo", "demo"),
+            (&LONG[3..], "r56789-b23456789-c23456789-d23456789-e23456789-f23"),
+            (LONG, "r56789-b23456789-c23456789-d23456789-e23456789-f23"),
+            (&dashed, "r56789-b23456789-c23456789-d23456789-e23456789-f23"),
+            ("1st", "rst"),
+            ("-a", "ra"),
+        ] {
+            assert_eq!(check_name(name), clipped, "{name}");
+        }
+    }
+
+    #[test]
+    fn children_of_clusters_whose_names_end_alike_have_names_of_their_own() {
+        assert_eq!(child_name("demo"), "demo");
+        assert_eq!(child_name(&LONG[3..]), check_name(&LONG[3..]));
+        let other = format!("xyz{}", &LONG[3..]);
+        assert_eq!(check_name(&other), check_name(LONG));
+        for wanted in [LONG.to_owned(), format!("{LONG}-head-ingress"), format!("{}-head-ingress", &LONG[..43])] {
+            let (mine, theirs) = (child_name(&wanted), child_name(&wanted.replacen("a23", "xyz", 1)));
+            assert_ne!(mine, theirs);
+            assert!(mine.len() <= 63 && mine.starts_with("a23456789-"), "{mine}");
+        }
+        assert_eq!(child_name(LONG), LONG);
+    }
 }
