@@ -37,6 +37,7 @@ fn kind(status: &Status) -> FailureKind {
         403 | 409 | 404 if terminating => FailureKind::NamespaceTerminating,
         403 if says("exceeded quota") || says("must specify") && says("quota") => FailureKind::QuotaExceeded,
         401 => FailureKind::Forbidden,
+        403 if says("error looking up service account") => FailureKind::NoServiceAccount,
         403 if says("User \"") && says("cannot ") => FailureKind::Forbidden,
         // Admission plugins say "forbidden" too, but never which user may not do what.
         400 | 403 if says("admission webhook") || says("ValidatingAdmissionPolicy") || status.code == 403 => {
@@ -74,6 +75,11 @@ mod tests {
                 QuotaExceeded,
             ),
             (403, r#"pods "a" is forbidden: failed quota: q: must specify limits.cpu for: ray"#, QuotaExceeded),
+            (
+                403,
+                r#"pods "a" is forbidden: error looking up service account x/scaler: serviceaccount "scaler" not found"#,
+                NoServiceAccount,
+            ),
             (
                 403,
                 r#"pods "a" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true"#,

@@ -81,6 +81,8 @@ pub const V2_ENV_WITHOUT_AUTOSCALING: &str = "the head's environment turns on RA
      enableInTreeAutoscaling to true or remove the variable";
 pub const V2_TWICE: &str = "autoscalerOptions.version and the head's variable RAY_enable_autoscaler_v2 say the same thing twice: remove the \
      variable";
+pub const AUTOSCALER_NAME: &str =
+    "the name autoscaler belongs to the container that enableInTreeAutoscaling adds: rename the container";
 pub const AUTOSCALER_COMMAND_ENV: &str =
     "autoscalerOptions.env must not set KUBERAY_GEN_AUTOSCALER_START_CMD: use autoscalerOptions.command and args";
 pub const SUSPENDED_GROUP_AUTOSCALED: &str = "workerGroupSpecs[].suspend cannot be used with enableInTreeAutoscaling: the autoscaler would start the group \

@@ -9,6 +9,7 @@ use super::validation::{Faults, env, env_at, ray_env, ray_mounts};
 use super::version::RayVersion;
 
 const V2_SWITCH: &str = "RAY_enable_autoscaler_v2";
+const AUTOSCALER: &str = "autoscaler";
 const COLLECTOR: &str = "ray-history-collector";
 /// Set by the operator in the history collector.
 const COLLECTOR_ENV: [&str; 8] = [
@@ -56,6 +57,9 @@ pub(super) fn autoscaler(faults: &mut Faults, spec: &RayClusterSpec) {
             faults.when(any, "spec.autoscalerOptions.version", m::V2_RESTART_POLICY);
         }
     }
+    let head = spec.head_group_spec.template.spec.iter().flat_map(|s| &s.containers);
+    let taken = on && head.into_iter().any(|c| c.name == AUTOSCALER);
+    faults.when(taken, "spec.headGroupSpec.template.spec.containers", m::AUTOSCALER_NAME);
     let Some(options) = &spec.autoscaler_options else { return };
     let at = "spec.autoscalerOptions";
     let negative = options.idle_timeout_seconds.is_some_and(|s| s < 0);

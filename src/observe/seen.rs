@@ -93,6 +93,8 @@ pub struct PodView {
     pub meta: Meta,
     pub node: Option<String>,
     pub restart_policy: String,
+    /// What it runs as at the API server; of heads only.
+    pub service_account: Option<String>,
     /// Name of `spec.containers[0]`: the Ray container, whatever it is called.
     pub ray_container: String,
     /// The head Service that the Ray container was told of (`RAY_IP`).
@@ -254,6 +256,8 @@ pub enum FailureKind {
     /// RBAC: 403 without quota or admission words.
     Forbidden,
     QuotaExceeded,
+    /// The pod names a ServiceAccount that does not exist.
+    NoServiceAccount,
     /// An admission plugin, policy or webhook said no.
     AdmissionDenied,
     /// 422: the object that we made is not acceptable.

@@ -41,6 +41,7 @@ struct PodSpec {
     containers: Vec<ContainerSpec>,
     node_name: Option<String>,
     restart_policy: String,
+    service_account_name: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -177,10 +178,12 @@ impl From<PodWire> for PodView {
             })
         };
         let ray = wire.spec.containers.into_iter().next().unwrap_or_default();
+        let meta = pod_meta(wire.metadata);
         PodView {
             ready: take("Ready"),
             unscheduled: take("PodScheduled").filter(|c| c.status == "False"),
-            meta: pod_meta(wire.metadata),
+            service_account: wire.spec.service_account_name.filter(|_| meta.label(labels::NODE_TYPE) == "head"),
+            meta,
             node: wire.spec.node_name.filter(|n| !n.is_empty()),
             restart_policy: wire.spec.restart_policy,
             ray_container: ray.name,

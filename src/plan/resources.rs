@@ -1,11 +1,16 @@
 //! How much a cluster asks for when all that is wanted runs.
 
-use k8s_openapi::api::core::v1::{Container, PodSpec, PodTemplateSpec};
+use k8s_openapi::api::core::v1::{Container, PodSpec};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
+use super::build::Group;
+use super::build::address::HeadAddress;
+use super::build::pod::{Added, added};
+use super::config::PlanConfig;
 use super::quantity::Amount;
 use crate::api::RayCluster;
 use crate::api::accelerators::is_gpu;
+use crate::api::raycluster::WorkerGroupSpec;
 
 /// Sums for `status.desired*`; `0` where nothing is asked for.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,18 +22,19 @@ pub struct Desired {
     pub tpu: Quantity,
 }
 
-/// The head and every wanted worker, by the containers of their templates: the request, else the limit. Init
-/// containers and what operators add do not count (KubeRay's rule). Replicas count within their bounds, so that the
-/// sums agree with `desiredWorkerReplicas` (KubeRay multiplies by `replicas` as written).
-pub fn desired_resources(cluster: &RayCluster) -> Desired {
-    let head = (&cluster.spec.head_group_spec.template, 1);
-    let groups = cluster.spec.groups().iter().map(|g| (&g.template, wanted_pods(g.wanted_replicas(), g.hosts())));
-    let groups: Vec<_> = std::iter::once(head).chain(groups).collect();
+/// The head and every wanted worker, by all containers that their pods will have: the template's, Ray's autoscaler, the
+/// history collector, the settings' sidecars; of each the request, else the limit. Replicas count within their bounds. So
+/// the sums agree with `desiredWorkerReplicas` and with what quotas count. KubeRay multiplies by `replicas` as written,
+/// and counts the template's containers only. Init containers count in neither.
+pub fn desired_resources(cluster: &RayCluster, config: &PlanConfig) -> Desired {
+    let address = HeadAddress::of(cluster, config);
+    let groups = cluster.spec.groups().iter().map(|g| (Group::worker(cluster, g), wanted_pods(g)));
+    let groups: Vec<(Vec<Container>, u32)> = std::iter::once((Group::head(cluster), 1))
+        .chain(groups)
+        .map(|(group, pods)| (containers(group, &address, config), pods))
+        .collect();
     let total = |counts: &dyn Fn(&str) -> bool| {
-        groups
-            .iter()
-            .fold(Amount::default(), |sum, (t, pods)| sum.plus(template_sum(t, counts).times(*pods)))
-            .quantity()
+        groups.iter().fold(Amount::default(), |sum, (all, pods)| sum.plus(pod_sum(all, counts).times(*pods))).quantity()
     };
     Desired {
         cpu: total(&|name| name == "cpu"),
@@ -56,13 +62,20 @@ pub fn pod_amount(pod: &PodSpec, resource: &str) -> Amount {
     if sum.covers(most) { sum } else { most }
 }
 
-fn wanted_pods(replicas: i32, hosts: i32) -> u32 {
-    replicas.saturating_mul(hosts).max(0).unsigned_abs()
+fn containers(group: Group, address: &HeadAddress, config: &PlanConfig) -> Vec<Container> {
+    let mut all: Vec<Container> = group.template().spec.iter().flat_map(|s| &s.containers).cloned().collect();
+    let Added { own, sidecars } = added(group, &all.first().cloned().unwrap_or_default(), address, config);
+    all.extend(own);
+    all.extend(sidecars.iter().cloned());
+    all
 }
 
-fn template_sum(template: &PodTemplateSpec, counts: &dyn Fn(&str) -> bool) -> Amount {
-    let containers = template.spec.iter().flat_map(|s| &s.containers);
-    containers.flat_map(|c| amounts(c, counts)).fold(Amount::default(), Amount::plus)
+fn wanted_pods(group: &WorkerGroupSpec) -> u32 {
+    group.wanted_replicas().saturating_mul(group.hosts()).max(0).unsigned_abs()
+}
+
+fn pod_sum(containers: &[Container], counts: &dyn Fn(&str) -> bool) -> Amount {
+    containers.iter().flat_map(|c| amounts(c, counts)).fold(Amount::default(), Amount::plus)
 }
 
 fn amounts<'a>(container: &'a Container, counts: &'a dyn Fn(&str) -> bool) -> impl Iterator<Item = Amount> + 'a {
@@ -80,8 +93,12 @@ mod tests {
     use super::*;
 
     fn desired(spec: &str) -> [String; 4] {
+        desired_with(spec, &PlanConfig::default())
+    }
+
+    fn desired_with(spec: &str, config: &PlanConfig) -> [String; 4] {
         let cluster: RayCluster = serde_saphyr::from_str(&format!("metadata: {{name: c}}\nspec:\n{spec}")).unwrap();
-        let Desired { cpu, memory, gpu, tpu } = desired_resources(&cluster);
+        let Desired { cpu, memory, gpu, tpu } = desired_resources(&cluster, config);
         [cpu.0, memory.0, gpu.0, tpu.0]
     }
 
@@ -138,5 +155,32 @@ mod tests {
         - {name: s, resources: {requests: {cpu: 9, memory: 9G}, limits: {nvidia.com/mig-1g.5gb: 2, google.com/tpu: 4}}}";
         assert_eq!(desired(spec), ["9500m", "13294967296", "3", "4"]);
         assert_eq!(desired("  headGroupSpec: {template: {spec: {containers: [{name: r}]}}}"), ["0", "0", "0", "0"]);
+    }
+
+    #[test]
+    fn what_is_added_counts() {
+        let template = "{spec: {containers: [{name: r, resources: {requests: {cpu: 1, memory: 1Gi}}}]}}";
+        let base = format!(
+            "  headGroupSpec: {{template: {template}}}\n  workerGroupSpecs: [{{groupName: w, replicas: 2, template: {template}}}]\n"
+        );
+        let sidecar = serde_json::json!({"name": "s", "resources": {"limits": {"cpu": "10m"}}});
+        let worker_sidecars = vec![serde_json::from_value(sidecar).unwrap()];
+        let (plain, with_sidecar) = (PlanConfig::default(), PlanConfig { worker_sidecars, ..PlanConfig::default() });
+        for (more, config, cpu, memory) in [
+            ("", &plain, "3", "3Gi"),
+            ("  enableInTreeAutoscaling: false", &plain, "3", "3Gi"),
+            ("  enableInTreeAutoscaling: true", &plain, "3500m", "3584Mi"),
+            (
+                "  enableInTreeAutoscaling: true\n  autoscalerOptions: {resources: {requests: {cpu: 100m}}}",
+                &plain,
+                "3100m",
+                "3Gi",
+            ),
+            ("  historyServerOptions: {collectorOptions: {image: i}}", &plain, "3150m", "3264Mi"),
+            ("", &with_sidecar, "3020m", "3Gi"),
+        ] {
+            let [sum_cpu, sum_memory, ..] = desired_with(&format!("{base}{more}"), config);
+            assert_eq!([sum_cpu.as_str(), &sum_memory], [cpu, memory], "{more}");
+        }
     }
 }

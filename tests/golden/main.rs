@@ -1,5 +1,7 @@
 //! What is made of a RayCluster, as snapshots that read as documentation, and beside KubeRay's own objects.
 
+mod autoscaler;
+mod collector;
 mod common;
 mod kuberay;
 mod login;

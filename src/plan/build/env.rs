@@ -7,7 +7,7 @@
 use k8s_openapi::api::core::v1::{Container, EnvVar, EnvVarSource, ObjectFieldSelector};
 
 use super::address::HeadAddress;
-use super::{Group, command, creator, login};
+use super::{Group, collector, command, creator, login};
 use crate::api::names::labels;
 use crate::plan::config::PlanConfig;
 
@@ -58,6 +58,7 @@ pub(crate) fn on_ray_container(
         set(env, literal("RAY_USAGE_STATS_EXTRA_TAGS", &tags));
     }
     set_default(env, literal("RAY_DASHBOARD_ENABLE_K8S_DISK_USAGE", "1"));
+    collector::on_ray_container(env, group.cluster);
 }
 
 /// Every init container, the user's too, knows the head's name; on workers also its address.
@@ -116,11 +117,13 @@ pub fn set_default(env: &mut Vec<EnvVar>, var: EnvVar) {
     }
 }
 
-fn literal(name: &str, value: &str) -> EnvVar {
+/// A variable with a value.
+pub fn literal(name: &str, value: &str) -> EnvVar {
     EnvVar { name: name.to_owned(), value: Some(value.to_owned()), value_from: None }
 }
 
-fn field(name: &str, path: &str) -> EnvVar {
+/// A variable with a field of the pod.
+pub fn field(name: &str, path: &str) -> EnvVar {
     let selector = ObjectFieldSelector { api_version: None, field_path: path.to_owned() };
     let source = EnvVarSource { field_ref: Some(selector), ..EnvVarSource::default() };
     EnvVar { name: name.to_owned(), value: None, value_from: Some(source) }

@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::{
 use serde_json::json;
 
 use super::child::{child, child_labels};
-use super::env::set_default;
+use super::env::{literal, set_default};
 use crate::api::RayCluster;
 use crate::api::children::Kind;
 use crate::api::names::check_name;
@@ -96,8 +96,4 @@ pub(crate) fn add_volume(spec: &mut PodSpec, cluster: &RayCluster) {
     let sources = vec![VolumeProjection { service_account_token: Some(token), ..VolumeProjection::default() }];
     let projected = ProjectedVolumeSource { sources: Some(sources), ..ProjectedVolumeSource::default() };
     volumes.push(Volume { name: VOLUME.to_owned(), projected: Some(projected), ..Volume::default() });
-}
-
-fn literal(name: &str, value: &str) -> EnvVar {
-    EnvVar { name: name.to_owned(), value: Some(value.to_owned()), value_from: None }
 }

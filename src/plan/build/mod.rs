@@ -5,7 +5,9 @@
 
 pub mod accelerators;
 pub mod address;
+pub(crate) mod autoscaler;
 pub mod child;
+pub(crate) mod collector;
 pub mod command;
 pub mod env;
 pub mod login;
@@ -16,6 +18,7 @@ pub mod pod;
 pub mod ports;
 pub mod probes;
 pub mod quote;
+pub mod rbac;
 pub mod recreate_hash;
 pub mod service;
 pub mod shell;

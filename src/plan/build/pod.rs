@@ -8,9 +8,11 @@
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 
 use super::address::HeadAddress;
+use super::rbac::Account;
 use super::start_params::{self, StartParams};
 use super::{
-    Built, Group, Identity, Remark, command, env, login, metadata, own_start, ports, probes, volumes, wait_gcs,
+    Built, Group, Identity, Remark, autoscaler, collector, command, env, login, metadata, own_start, ports, probes,
+    volumes, wait_gcs,
 };
 use crate::api::RayCluster;
 use crate::api::names;
@@ -43,7 +45,10 @@ impl Draft {
 pub fn head_pod(cluster: &RayCluster, identity: Identity, config: &PlanConfig) -> Built {
     let group = Group::head(cluster);
     let mut draft = Draft::of(group);
-    draft.others.extend(config.head_sidecars.iter().cloned());
+    if let Some(account) = Account::of(cluster) {
+        draft.spec.service_account_name = Some(account.name);
+        draft.spec.service_account = None;
+    }
     build(group, draft, identity, config)
 }
 
@@ -57,8 +62,24 @@ pub fn worker_pod(cluster: &RayCluster, group: &WorkerGroupSpec, identity: Ident
             login::add(waiting, cluster);
         }
     }
-    draft.others.extend(config.worker_sidecars.iter().cloned());
     build(group, draft, identity, config)
+}
+
+/// Containers that we add after those of the template.
+pub(crate) struct Added<'a> {
+    /// Ours: autoscaler, history collector.
+    pub(crate) own: Vec<Container>,
+    /// Those of the operator's settings, as they are.
+    pub(crate) sidecars: &'a [Container],
+}
+
+/// `ray` is the Ray container as the user wrote it.
+pub(crate) fn added<'a>(group: Group, ray: &Container, address: &HeadAddress, config: &'a PlanConfig) -> Added<'a> {
+    let autoscaler = if group.is_head() { autoscaler::container(group.cluster, ray, config) } else { None };
+    Added {
+        own: autoscaler.into_iter().chain(collector::container(group, address)).collect(),
+        sidecars: if group.is_head() { &config.head_sidecars } else { &config.worker_sidecars },
+    }
 }
 
 fn build(group: Group, mut draft: Draft, identity: Identity, config: &PlanConfig) -> Built {
@@ -68,6 +89,7 @@ fn build(group: Group, mut draft: Draft, identity: Identity, config: &PlanConfig
     let StartParams { params, unread_accelerator } = start_params::resolve(group, &draft.ray, &address);
     remarks.extend(unread_accelerator.map(|accelerator| Remark::UnreadableResources { accelerator }));
     let mut meta = metadata::metadata(group, identity, config);
+    let Added { mut own, sidecars } = added(group, &draft.ray, &address, config);
 
     ports::add_metrics_port(&mut draft.ray, &params);
     if command::autoscaler_is_v2(group.cluster) {
@@ -76,6 +98,9 @@ fn build(group: Group, mut draft: Draft, identity: Identity, config: &PlanConfig
     }
     login::add_volume(&mut draft.spec, group.cluster);
     volumes::add_shared_memory(&mut draft.spec, &mut draft.ray, &params);
+    volumes::share_logs(&mut draft.spec, &mut draft.ray, &mut own);
+    draft.others.extend(own);
+    draft.others.extend(sidecars.iter().cloned());
 
     let own_starts = own_start::own_starts(&draft.ray);
     let start = command::start_command(group.is_head(), &params);

@@ -79,6 +79,8 @@ pub(super) fn plan(scene: &Scene<'_>, group: &WorkerGroupSpec) -> Part {
     free.extend(slots.keys());
     free.sort_unstable();
     let mut taken = scene.taken_names();
+    // Victims stay on the list for a while after they are gone; a new pod must not bear the name of one.
+    taken.extend(named.iter().map(|name| (*name).to_owned()));
     for slot in free {
         let replica =
             Replica { scene, group, slot, hosts: hosts.min(HOSTS_PER_PLAN), wanted, before, leaving: &leaving };

@@ -8,10 +8,8 @@ pub(super) fn without_effect(cluster: &RayCluster) -> Vec<&'static str> {
     let spec = &cluster.spec;
     let annotated = |key: &str| cluster.metadata.annotations.as_ref().is_some_and(|a| a.contains_key(key));
     [
-        ("spec.enableInTreeAutoscaling", spec.enable_in_tree_autoscaling == Some(true)),
         ("spec.gcsFaultToleranceOptions", spec.gcs_fault_tolerance_options.is_some()),
         ("annotation ray.io/ft-enabled", annotated("ray.io/ft-enabled")),
-        ("spec.historyServerOptions", spec.history_server_options.is_some()),
         ("spec.headGroupSpec.enableIngress", spec.head_group_spec.enable_ingress == Some(true)),
     ]
     .into_iter()

@@ -1,6 +1,7 @@
 //! What a RayCluster needs next, and what to say about it.
 
 mod accelerators;
+mod autoscaling;
 mod children;
 mod conditions;
 mod group;
@@ -142,6 +143,7 @@ pub fn plan(cluster: &RayCluster, seen: &Seen, now: Timestamp, config: &PlanConf
         if suspension.wants_no_pods() {
             part.add(suspend::remove_pods(&scene));
         } else {
+            part.add(autoscaling::plan(&scene));
             part.add(login::plan(&scene));
             part.add(network::plan(&scene));
             part.add(services::plan(&scene));

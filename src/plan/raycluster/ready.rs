@@ -12,7 +12,10 @@ use super::{Scene, accelerators, fingerprint, numbers, symptoms};
 use crate::api::validation::Fault;
 use crate::observe::seen::{Failure, FailureKind, HeadFacts, PodView};
 use crate::plan::Step;
-use crate::plan::build::has_dashboard;
+use crate::plan::build::{autoscaler, has_dashboard};
+
+/// The ServiceAccount that the user names for the head and its autoscaler does not exist (KubeRay's reason).
+pub(super) const NO_AUTOSCALER_ACCOUNT: &str = "AutoscalerServiceAccountNotFound";
 
 /// Ray lists a node a moment after its pod is Ready; before this much time has passed nothing is said of it.
 const JOIN_GRACE: SignedDuration = SignedDuration::from_secs(15);
@@ -80,10 +83,20 @@ fn refused(scene: &Scene<'_>, steps: &[Step]) -> Option<(&'static str, String)> 
     let (reason, next) = match failure.kind {
         FailureKind::Forbidden => ("Forbidden", "grant the operator this right (chart value rbac.create)"),
         FailureKind::QuotaExceeded => ("QuotaExceeded", "raise the namespace's quota or ask for less"),
+        FailureKind::NoServiceAccount => {
+            let reason = match failure.step.as_str() {
+                "CreatedHeadPod" if autoscaler::is_on(scene.cluster) => NO_AUTOSCALER_ACCOUNT,
+                _ => "ServiceAccountNotFound",
+            };
+            (reason, "create it, or name another one in the pod template's serviceAccountName")
+        }
         FailureKind::AdmissionDenied => ("AdmissionDenied", "change the spec so that the policy admits it"),
         FailureKind::Invalid => ("InvalidSpec", "mend the part of the spec that is named"),
         FailureKind::NamespaceTerminating => {
             ("NamespaceTerminating", "nothing can be created in a namespace that is being deleted")
+        }
+        FailureKind::NameTaken if failure.step == "CreatedServiceAccount" => {
+            ("NameTaken", "remove it, or name it in the head template's serviceAccountName to use it as it is")
         }
         FailureKind::NameTaken => ("NameTaken", "remove or rename the object that holds the name"),
         FailureKind::Unavailable => ("APIServerUnavailable", "it is tried again by itself"),

@@ -6,10 +6,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use super::numbers::{self, Workers};
-use super::ready::{Verdict, standing_failures};
+use super::ready::{NO_AUTOSCALER_ACCOUNT, Verdict, standing_failures};
 use super::standing::{Standing, standing};
 use super::suspend::Suspension;
-use super::{Scene, conditions, later};
+use super::{Scene, autoscaling, conditions, later};
 use crate::api::raycluster::{HeadInfo, RayClusterStatus};
 use crate::observe::seen::{PodView, ServiceView};
 use crate::plan::build::address::HeadAddress;
@@ -106,7 +106,7 @@ fn loud(status: &RayClusterStatus) -> RayClusterStatus {
 }
 
 fn wishes(status: &mut RayClusterStatus, scene: &Scene<'_>, workers: &Workers, suspension: Suspension) {
-    let desired = desired_resources(scene.cluster);
+    let desired = desired_resources(scene.cluster, scene.config);
     status.desired_cpu = Some(desired.cpu);
     status.desired_memory = Some(desired.memory);
     status.desired_gpu = Some(desired.gpu);
@@ -187,6 +187,12 @@ fn notes(scene: &Scene<'_>, old: &RayClusterStatus, verdict: &Verdict, valid: bo
                 text: verdict.message.clone(),
             });
         }
+        NO_AUTOSCALER_ACCOUNT if !said_before => notes.push(Note {
+            warning: true,
+            reason: NO_AUTOSCALER_ACCOUNT.into(),
+            action: "Validate",
+            text: verdict.message.clone(),
+        }),
         _ => {}
     }
     if scene.old_condition("Ready").is_none() {
@@ -195,6 +201,12 @@ fn notes(scene: &Scene<'_>, old: &RayClusterStatus, verdict: &Verdict, valid: bo
             reason: remark.reason().into(),
             action: "Create",
             text: remark.text(),
+        }));
+        notes.extend(autoscaling::advice(scene).map(|text| Note {
+            warning: true,
+            reason: "InvalidRayClusterSpec".into(),
+            action: "Validate",
+            text,
         }));
     }
     let unused = later::without_effect(scene.cluster);

@@ -132,6 +132,9 @@ pub(super) fn state_of(pod: &PodView) -> String {
     if let Some(text) = waiting {
         return text.trim_end().to_owned();
     }
+    if let Some(text) = ended_for_good(pod) {
+        return text;
+    }
     let init = pod.init_containers.iter().find(|c| matches!(c.state, ContainerState::Running { .. }));
     match (pod.phase.as_str(), init) {
         ("Pending", Some(c)) => format!("init container {} is running", c.name),
@@ -141,6 +144,20 @@ pub(super) fn state_of(pod: &PodView) -> String {
         ("", _) => "it was just created".to_owned(),
         (phase, _) => format!("its phase is {phase}"),
     }
+}
+
+/// A container beside Ray has ended in a pod whose containers do not restart: Ray runs on, the pod never becomes Ready.
+fn ended_for_good(pod: &PodView) -> Option<String> {
+    let (container, end) = pod.containers.iter().find_map(|c| match &c.state {
+        ContainerState::Terminated(end) if pod.restart_policy == "Never" => Some((c, end)),
+        _ => None,
+    })?;
+    Some(format!(
+        "container {} ended {}{}, and restartPolicy Never keeps it from starting again; delete the pod to have a new one",
+        container.name,
+        how(end),
+        last_words(container)
+    ))
 }
 
 fn first_line(text: &str) -> &str {
