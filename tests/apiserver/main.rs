@@ -9,6 +9,7 @@ mod bench;
 mod accelerators;
 mod admission;
 mod adoption;
+mod autoscaling;
 mod crash;
 mod creation;
 mod deletion;
