@@ -66,6 +66,7 @@ spec.enableInTreeAutoscaling: true, spec.autoscalerOptions: {version: v2}, H.tem
 spec.enableInTreeAutoscaling: true, spec.autoscalerOptions: {version: v2}, G.template.spec.restartPolicy: OnFailure
 spec.autoscalerOptions: {idleTimeoutSeconds: -1}
 spec.autoscalerOptions: {env: [{name: KUBERAY_GEN_AUTOSCALER_START_CMD}]}
+spec.enableInTreeAutoscaling: true, H.template.spec.containers.1: {name: autoscaler}
 spec.historyServerOptions: {}
 spec.historyServerOptions: {collectorOptions: {image: i, env: [{name: STORAGE_BACKEND, value: X}, {name: RAY_ROLE, value: Head}]}}
 spec.historyServerOptions: {collectorOptions: {image: i}}
