@@ -159,7 +159,7 @@ expect "status" 'may(cluster_rules(), "ray.io", "rayclusters/status") == ["get",
 expect "blockOwnerDeletion" 'may(cluster_rules(), "ray.io", "rayclusters/finalizers") == ["update"]'
 expect "events" 'may(cluster_rules(), "events.k8s.io", "events") == ["create", "patch"]'
 expect "nodes are only read" 'may(cluster_rules(), "", "nodes") == ["get", "list", "watch"]'
-expect "nothing else" '{r for rule in cluster_rules() for r in rule["resources"]} == {"pods", "pods/resize", "services", "serviceaccounts", "roles", "rolebindings", "secrets", "persistentvolumeclaims", "networkpolicies", "ingresses", "jobs", "nodes", "rayclusters", "rayclusters/status", "rayclusters/finalizers", "events"}'
+expect "nothing else" '{r for rule in cluster_rules() for r in rule["resources"]} == {"pods", "pods/resize", "services", "serviceaccounts", "roles", "rolebindings", "secrets", "persistentvolumeclaims", "networkpolicies", "ingresses", "routes", "jobs", "nodes", "rayclusters", "rayclusters/status", "rayclusters/finalizers", "events"}'
 expect "no wildcards" 'not any("*" in rule[k] for o in find("ClusterRole") + find("Role") for rule in o["rules"] for k in ("apiGroups", "resources", "verbs"))'
 expect "lease in its namespace" 'one("Role")["metadata"]["namespace"] == "ray-system" and one("Role")["rules"][1]["resourceNames"] == ["ray-operator-leader"]'
 expect "bound to its account" 'one("ClusterRoleBinding")["subjects"][0] == {"kind": "ServiceAccount", "name": pod()["serviceAccountName"], "namespace": "ray-system"}'

@@ -132,6 +132,13 @@ pub fn check_name(s: &str) -> String {
     }
 }
 
+/// A Route's name: so much of the front that name and namespace together make one part of a host name (KubeRay's rule).
+/// Of a namespace with a very long name eight letters are kept; its Routes have no host of their own.
+pub fn check_route_name(s: &str, namespace: &str) -> String {
+    let kept = first_bytes(s, 51_usize.saturating_sub(namespace.len()).max(8));
+    check_name(kept.trim_end_matches(['-', '.']))
+}
+
 fn keep_end(s: &str, max: usize) -> String {
     let mut start = s.len().saturating_sub(max);
     while !s.is_char_boundary(start) {

@@ -18,11 +18,13 @@ use super::metrics::{ClusterSample, Metrics};
 use crate::act::events::Herald;
 use crate::act::hands::Hands;
 use crate::api::RayCluster;
+use crate::api::children::Kind;
 use crate::api::names::labels;
 use crate::config::Config;
 use crate::observe::nodes;
 use crate::observe::watch::{self, Observed, Report, Scope};
 use crate::plan::Note;
+use crate::plan::config::PlanConfig;
 use crate::ray::head::Route;
 use crate::ray::poller::Poller;
 
@@ -43,6 +45,7 @@ impl Controllers {
     /// Two metrics of one name: a defect.
     pub fn start(
         config: &Config,
+        openshift: bool,
         client: &Client,
         leadership: Leadership,
         readiness: &Readiness,
@@ -57,7 +60,9 @@ impl Controllers {
             [] => vec![None],
             some => some.iter().cloned().map(Some).collect(),
         };
-        let scope = |namespace| Scope { namespace, others: watch::OTHERS.to_vec() };
+        let route = openshift.then_some(Kind::Route);
+        let others: Vec<Kind> = watch::OTHERS.into_iter().chain(route).collect();
+        let scope = |namespace| Scope { namespace, others: others.clone() };
         let scopes: Vec<Scope> = namespaces.into_iter().map(scope).collect();
         let mut expected: BTreeSet<String> = scopes.iter().flat_map(Scope::needed).collect();
         expected.iter().for_each(|what| readiness.wait_for(what));
@@ -77,7 +82,7 @@ impl Controllers {
             herald: Herald { client: client.clone(), controller: "raycluster-controller", instance: identity() },
             poller: Poller::new(route, observed.clone()),
             observed,
-            config: config.plan(),
+            config: PlanConfig { openshift, ..config.plan() },
             metrics: Arc::clone(metrics),
             failed_passes: Mutex::default(),
             waiting: Mutex::default(),

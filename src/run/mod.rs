@@ -11,6 +11,7 @@ use crate::config::Config;
 
 pub mod client;
 pub mod controllers;
+pub mod discovery;
 pub mod driver;
 pub mod health;
 pub mod leader;
@@ -25,6 +26,9 @@ use health::Readiness;
 use leader::{Elector, LeaderConfig, Leadership};
 use metrics::Metrics;
 use signals::Shutdown;
+
+/// What readiness waits for before the watches begin.
+const API_GROUPS: &str = "API groups";
 
 /// Why the operator did not start, or had to end.
 #[derive(Debug, Error)]
@@ -66,12 +70,18 @@ pub async fn start(config: Config) -> Result<(), StartError> {
         faults: None,
     };
     let client = client::build(cluster.clone(), options, metrics.clone()).map_err(client::ConnectError::from)?;
+    readiness.wait_for(API_GROUPS);
+    let openshift = tokio::select! {
+        openshift = discovery::openshift(&client) => openshift,
+        () = shutdown.wait() => return Ok(()),
+    };
     let mut elector = match config.leader_election {
         true => Some(compete(&config, cluster, &leadership, &metrics)?),
         false => None,
     };
 
-    let controllers = Controllers::start(&config, &client, leadership.clone(), &readiness, &metrics)?;
+    let controllers = Controllers::start(&config, openshift, &client, leadership.clone(), &readiness, &metrics)?;
+    readiness.done(API_GROUPS);
 
     let end = tokio::select! {
         () = shutdown.wait() => Ok(()),

@@ -15,6 +15,7 @@ mod creation;
 mod deletion;
 mod denial;
 mod faults;
+mod ingress;
 mod invalid;
 mod joining;
 mod leading;

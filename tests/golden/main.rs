@@ -3,6 +3,7 @@
 mod autoscaler;
 mod collector;
 mod common;
+mod ingress;
 mod kuberay;
 mod login;
 mod network;

@@ -116,6 +116,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies, ingresses]
   verbs: [get, list, watch, create, patch, delete]
+# In place of an Ingress, on OpenShift.
+- apiGroups: [route.openshift.io]
+  resources: [routes]
+  verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [batch]
   resources: [jobs]
   verbs: [get, list, watch, create, delete]

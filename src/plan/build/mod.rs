@@ -10,6 +10,7 @@ pub mod child;
 pub(crate) mod collector;
 pub mod command;
 pub mod env;
+pub mod ingress;
 pub mod login;
 pub mod metadata;
 pub mod network_policy;
@@ -38,6 +39,7 @@ use crate::api::RayCluster;
 use crate::api::names::{HEAD_GROUP, labels};
 use crate::api::raycluster::{WorkerGroupSpec, ray_container};
 
+pub use ingress::dashboard_entry;
 pub use network_policy::network_policies;
 pub use pod::{head_pod, worker_pod, worker_pod_name};
 pub use service::{head_external_service, head_service};

@@ -50,6 +50,21 @@ impl Scene<'_> {
         })
     }
 
+    /// Marks a child that KubeRay made, and that is as it should be, with the wish: later changes show by that, also of
+    /// labels and annotations.
+    pub(super) fn mark_child(&self, wanted: Manifest, reason: &'static str) -> Option<Step> {
+        let there = self.seen.other(wanted.kind, &wanted.name)?;
+        let unmarked = there.meta.deleting.is_none() && !there.meta.annotations.contains_key(annotations::APPLIED_HASH);
+        unmarked.then(|| Step {
+            stage: Stage::Others,
+            reason,
+            why: "KubeRay made it, and it is marked to follow the spec from now on".to_owned(),
+            scope: wanted.name.clone(),
+            tell: false,
+            action: Action::Patch(patch(wanted, there)),
+        })
+    }
+
     /// Takes away a child of ours that is wished no more.
     pub(super) fn drop_child(&self, there: &ChildView, reason: &'static str, why: &str) -> Option<Step> {
         let ours = there.meta.deleting.is_none() && !there.is_uncontrolled();

@@ -10,7 +10,6 @@ pub(super) fn without_effect(cluster: &RayCluster) -> Vec<&'static str> {
     [
         ("spec.gcsFaultToleranceOptions", spec.gcs_fault_tolerance_options.is_some()),
         ("annotation ray.io/ft-enabled", annotated("ray.io/ft-enabled")),
-        ("spec.headGroupSpec.enableIngress", spec.head_group_spec.enable_ingress == Some(true)),
     ]
     .into_iter()
     .filter_map(|(path, used)| used.then_some(path))

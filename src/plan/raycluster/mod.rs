@@ -4,6 +4,7 @@ mod accelerators;
 mod autoscaling;
 mod children;
 mod conditions;
+mod entry;
 mod group;
 mod head;
 mod later;
@@ -147,6 +148,7 @@ pub fn plan(cluster: &RayCluster, seen: &Seen, now: Timestamp, config: &PlanConf
             part.add(login::plan(&scene));
             part.add(network::plan(&scene));
             part.add(services::plan(&scene));
+            part.add(entry::plan(&scene));
             part.add(stamps::adopt(&scene));
             part.add(stamps::report_lost(&scene));
             match stamps::recreation(&scene) {

@@ -79,7 +79,10 @@ pub(super) fn standing_failures<'a>(scene: &'a Scene<'_>, steps: &'a [Step]) -> 
 }
 
 fn refused(scene: &Scene<'_>, steps: &[Step]) -> Option<(&'static str, String)> {
-    let failure = standing_failures(scene, steps).min_by_key(|f| (f.kind, f.since))?;
+    // An Ingress of somebody else's keeps people out, and the cluster runs; an event says so.
+    let beside =
+        |f: &&Failure| f.kind == FailureKind::NameTaken && matches!(f.step.as_str(), "CreatedIngress" | "CreatedRoute");
+    let failure = standing_failures(scene, steps).filter(|f| !beside(f)).min_by_key(|f| (f.kind, f.since))?;
     let (reason, next) = match failure.kind {
         FailureKind::Forbidden => ("Forbidden", "grant the operator this right (chart value rbac.create)"),
         FailureKind::QuotaExceeded => ("QuotaExceeded", "raise the namespace's quota or ask for less"),
