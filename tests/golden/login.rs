@@ -72,6 +72,23 @@ fn where_the_token_comes_from() {
 }
 
 #[test]
+fn all_that_we_add_logs_in() {
+    let given = given("{}").replace(
+        "  headGroupSpec:",
+        "  enableInTreeAutoscaling: true\n  historyServerOptions: {collectorOptions: {image: i, env: [{name: STORAGE_BACKEND, value: X}]}}\n  headGroupSpec:",
+    );
+    let c = cluster(&given);
+    let with_token = |pod: &Value| -> Vec<String> {
+        let shown = shown(pod);
+        let containers = shown.as_object().unwrap().iter();
+        let knows = |lines: &Value| lines["env"].to_string().contains("RAY_AUTH_TOKEN <- ");
+        containers.filter(|(_, lines)| knows(lines)).map(|(name, _)| name.clone()).collect()
+    };
+    assert_eq!(with_token(&head(&c)), ["autoscaler", "ray", "ray-history-collector"]);
+    assert_eq!(with_token(&first_worker(&c)), ["ray", "ray-history-collector", "wait-gcs-ready"]);
+}
+
+#[test]
 fn without_login_nothing_is_added() {
     for text in [given("{mode: disabled}"), given("{}").replace("  authOptions: {}\n", "")] {
         assert!(secret(&text).is_none());

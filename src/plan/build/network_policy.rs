@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::address::head_port;
 use super::child::{child, child_labels};
-use super::login;
+use super::{autoscaler, login};
 use crate::api::RayCluster;
 use crate::api::children::Kind;
 use crate::api::names::{HEAD_GROUP, PORT_DASHBOARD, labels};
@@ -47,7 +47,7 @@ fn head_policy(cluster: &RayCluster, options: &NetworkPolicyOptions, config: &Pl
         ingress.push(json!({"from": visitors, "ports": ports("TCP", &[dashboard])}));
     }
     let mut egress = vec![own_pods(cluster, "to"), dns(config)];
-    if cluster.spec.enable_in_tree_autoscaling == Some(true) || login::asks_kubernetes(cluster) {
+    if autoscaler::is_on(cluster) || login::asks_kubernetes(cluster) {
         egress.push(api_server());
     }
     let rules = options.head.as_ref();
