@@ -43,15 +43,23 @@ fn an_image_that_cannot_be_pulled_is_named() {
         bench.kubelet.image_missing(&worker).await;
         says(&bench, "ImagePull", &["registry.test/ray:a", &name(&worker)]).await;
 
-        // The spec is mended and the pod taken away: the next one has the right image.
-        bench.kubelet.runs(true);
+        // The spec is mended: a pod that never ran makes room for one with the right image.
         let mut mended = cluster("one", &[("w", 1)]);
         mended["spec"]["workerGroupSpecs"][0]["template"]["spec"]["containers"][0]["image"] =
             "registry.test/ray:b".into();
+        let head = now.heads("one")[0]["metadata"]["uid"].clone();
         bench.apply(&mended).await;
-        objects::delete(&bench.pods(), &name(&worker)).await;
+        let has_new_image = |p: &Value| p["spec"]["containers"][0]["image"] == "registry.test/ray:b";
+        let now = bench
+            .until("another pod takes its place", |now| {
+                now.workers("one").iter().filter(|p| has_new_image(p)).count() == 1
+            })
+            .await;
+        bench.kubelet.run(now.workers("one")[0]).await;
         let now = bench.until("it recovers", |now| now.is_ready("one") && !now.uids("one").is_empty()).await;
         assert_eq!(now.workers("one")[0]["spec"]["containers"][0]["image"], "registry.test/ray:b");
+        assert_eq!(now.heads("one")[0]["metadata"]["uid"], head, "the head had nothing to do with it");
+        assert!(now.events("DeletedWorkerPod").iter().any(|e| e.contains("template has changed since (image)")));
     });
 }
 

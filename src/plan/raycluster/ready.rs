@@ -1,5 +1,6 @@
 //! Condition `Ready`: is the cluster as wanted now, and if not, the first reason that holds, from the outside in.
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
@@ -144,10 +145,16 @@ fn head_not_ready(scene: &Scene<'_>) -> Option<Verdict> {
                 scene.name()
             )
         }
-        None if scene.heads().any(|p| p.meta.deleting.is_some_and(|deadline| scene.now < deadline + LATE)) => {
-            "The old head pod is still going away".to_owned()
-        }
-        None => "There is no head pod".to_owned(),
+        None => match scene.heads().find_map(|p| Some((p, p.meta.deleting?)).filter(|(_, d)| scene.now < *d + LATE)) {
+            Some((old, deadline)) => {
+                format!(
+                    "The old head pod {} is still going away, until {} at the latest",
+                    old.meta.name,
+                    at(deadline + LATE)
+                )
+            }
+            None => "There is no head pod".to_owned(),
+        },
         Some(head) if head.is_ready() => return None,
         Some(head) => format!("Head pod {} is not Ready: {}", head.meta.name, symptoms::state_of(head)),
     };
@@ -168,7 +175,7 @@ fn workers(scene: &Scene<'_>) -> Verdict {
             .find(|p| !p.is_ready())
             .map(|p| format!("; {} is not Ready: {}", p.meta.name, symptoms::state_of(p)))
             .unwrap_or_default();
-        let message = format!("{} of {} workers ready{waiting}", count.ready_of_wanted, count.wanted);
+        let message = format!("{} of {} workers ready{waiting}{}", count.ready_of_wanted, count.wanted, held(scene));
         return Verdict::no("ScalingUp", message);
     }
     if !leaving.is_empty() || (count.surplus > 0 && !autoscaled) {
@@ -183,7 +190,7 @@ fn workers(scene: &Scene<'_>) -> Verdict {
     let good = Verdict {
         ready: true,
         reason: "AllPodsReady",
-        message: format!("The head and {} of {} workers are ready", count.ready_of_wanted, count.wanted),
+        message: format!("The head and {} of {} workers are ready{}", count.ready_of_wanted, count.wanted, held(scene)),
         ..Verdict::default()
     };
     if !has_dashboard(scene.cluster) {
@@ -223,6 +230,21 @@ fn workers(scene: &Scene<'_>) -> Verdict {
             Verdict { ask: true, not_before: ask_again(scene), ..verdict }
         }
     }
+}
+
+/// Which groups want another number than `replicas` says, because of their bounds.
+fn held(scene: &Scene<'_>) -> String {
+    let mut text = String::new();
+    for group in scene.cluster.spec.groups().iter().filter(|g| g.suspend != Some(true)) {
+        let (Some(said), wanted) = (group.replicas, group.wanted_replicas()) else { continue };
+        let bound = match said.cmp(&wanted) {
+            Ordering::Less => "minReplicas",
+            Ordering::Equal => continue,
+            Ordering::Greater => "maxReplicas",
+        };
+        text.push_str(&format!("; group {}: replicas {said} is held at {bound} {wanted}", group.group_name));
+    }
+    text
 }
 
 /// Until when the cluster waits for each worker pod that is being deleted and that nobody replaced: a while past its

@@ -9,7 +9,7 @@ use super::suspend::LATE;
 use super::{Part, Scene};
 use crate::api::children::Kind;
 use crate::api::names::{HEAD_GROUP, annotations, labels};
-use crate::observe::seen::PodView;
+use crate::observe::seen::{ContainerState, ContainerView, PodView};
 use crate::plan::build::{Group, recreate_hash, stamp};
 use crate::plan::{Action, Manifest, Stage, Step};
 
@@ -93,6 +93,36 @@ pub(super) fn recreate(scene: &Scene<'_>) -> Part {
         part.steps.push(scene.delete_pod(pod, "DeletedPod", why));
     }
     part
+}
+
+/// Pods that cannot get anywhere and whose template has been changed since: the change is meant to help them, and
+/// nothing that runs is lost with them. Their successors come in the next pass.
+pub(super) fn replace_stuck(scene: &Scene<'_>) -> Part {
+    let mut part = Part::default();
+    for pod in scene.pods.iter().filter(|p| standing(p, scene.now) == Standing::Live && is_stamped(p)) {
+        let Some(group) = scene.group_of(pod) else { continue };
+        let changed = stamp::changed_parts(pod.annotation(annotations::TEMPLATE_PARTS), group);
+        if changed.is_empty() || !is_stuck(pod) {
+            continue;
+        }
+        let reason = if group.is_head() { "DeletedHeadPod" } else { "DeletedWorkerPod" };
+        let why = format!("it could not start, and its template has changed since ({})", changed.join(", "));
+        part.steps.push(scene.delete_pod(pod, reason, why));
+    }
+    part
+}
+
+/// It does not serve, and waits for something that only another template can give: a node, an image, a container that
+/// does not end.
+fn is_stuck(pod: &PodView) -> bool {
+    let waits = |c: &ContainerView| match &c.state {
+        ContainerState::Waiting { reason, .. } => {
+            !matches!(reason.as_str(), "" | "PodInitializing" | "ContainerCreating")
+        }
+        _ => false,
+    };
+    let unscheduled = pod.phase == "Pending" && pod.unscheduled.is_some();
+    !pod.is_ready() && (unscheduled || pod.init_containers.iter().chain(&pod.containers).any(waits))
 }
 
 /// What differs, by group, between live pods and the template of today; `None` when nothing does, or when it is being

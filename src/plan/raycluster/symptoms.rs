@@ -99,7 +99,8 @@ fn crashed<'a>(container: &'a ContainerView, scene: &Scene<'_>) -> Option<&'a Te
     let backing_off =
         matches!(&container.state, ContainerState::Waiting { reason, .. } if reason == "CrashLoopBackOff");
     let recent = end.finished.is_none_or(|t| scene.now.duration_since(t) < RECENT_END);
-    (backing_off || (container.restarts > 0 && recent)).then_some(end)
+    // One restart is no loop: workers have one when their head was replaced.
+    (backing_off || (container.restarts > 1 && recent)).then_some(end)
 }
 
 fn how(end: &Terminated) -> String {
@@ -115,8 +116,18 @@ fn last_words(container: &ContainerView) -> String {
         ContainerState::Terminated(end) => Some(end),
         _ => container.last_end.as_ref(),
     };
-    let line = end.and_then(|e| e.message.lines().rev().find(|l| !l.trim().is_empty()));
+    let lines = end.map(|e| without_colours(&e.message)).unwrap_or_default();
+    let line = lines.lines().rev().find(|l| !l.trim().is_empty());
     line.map(|l| format!(", last line: {}", clip(l.trim(), 200))).unwrap_or_default()
+}
+
+/// Without the escape sequences that colour a terminal.
+fn without_colours(text: &str) -> String {
+    let mut parts = text.split("\u{1b}[");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |plain, part| {
+        plain + part.split_once(|c: char| c.is_ascii_alphabetic()).map_or("", |(_, rest)| rest)
+    })
 }
 
 /// One line on where a pod that is not Ready stands.
