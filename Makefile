@@ -12,7 +12,7 @@ endif
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: ## Local Kubernetes, the operator, a Ray cluster of three nodes, a computation (warm: under 3 minutes)
+demo: ## Local Kubernetes, the operator, a Ray cluster of three nodes, a computation (warm: about a minute)
 	@localcluster/demo
 
 demo-down: ## Undo the demo and put the machine back as it was
