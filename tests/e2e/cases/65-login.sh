@@ -1,3 +1,4 @@
+# Only in the full run.
 # Token login on real Ray: without the token nobody gets in, by HTTP or as a driver; with it all works. Health checks need
 # none. The token is told nowhere but in its Secret.
 own_namespace e2e-login

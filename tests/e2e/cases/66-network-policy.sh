@@ -1,3 +1,4 @@
+# Only in the full run.
 # Network policies: the cluster is Ready with them, they select its pods and no others, and they go with the spec. Where the
 # network enforces policies, a stranger is kept out as well; where it does not, the case says so.
 own_namespace e2e-network
