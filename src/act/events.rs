@@ -12,6 +12,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::PostParams;
 use kube::{Api, Client};
 
+use crate::api::children::Kind;
 use crate::api::names;
 use crate::observe::seen::{Failure, FailureKind};
 use crate::plan::{Action, Note, Step};
@@ -77,10 +78,11 @@ pub fn of_steps(steps: &[Step]) -> Vec<Note> {
 fn note(reason: &'static str, steps: &[&Step]) -> Note {
     let (done, action) = match &steps[0].action {
         Action::Create(_) => ("Created", "Create"),
+        Action::Patch(manifest) if manifest.kind == Kind::RayCluster => ("Updated", "Cleanup"),
         Action::Patch(_) => ("Updated", "Update"),
         Action::Delete(_) => ("Deleted", "Delete"),
     };
-    let kind = steps[0].action.kind().noun();
+    let kind = steps[0].action.kind();
     let mut by_why: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for step in steps {
         by_why.entry(&step.why).or_default().push(step.action.name());
@@ -94,10 +96,15 @@ fn note(reason: &'static str, steps: &[&Step]) -> Note {
                 0 => String::new(),
                 n => format!(" and {n} more"),
             };
-            format!("{done} {kind}{plural} {shown}{more}: {why}")
+            match kind {
+                // It is what the event is about.
+                Kind::RayCluster => why.to_owned(),
+                kind => format!("{done} {}{plural} {shown}{more}: {why}", kind.noun()),
+            }
         })
         .collect();
-    Note { warning: false, reason: reason.into(), action, text: parts.join("; ") }
+    let warning = steps.iter().any(|s| s.is_warning());
+    Note { warning, reason: reason.into(), action, text: parts.join("; ") }
 }
 
 /// The note on a refused effect: `error syncing '<ns>/<name>': failed to <verb> <what>: <the API server's words>`.
@@ -109,6 +116,7 @@ pub fn of_failure(namespace: &str, name: &str, failure: &Failure) -> Note {
         _ => forms.iter().find_map(|(done, verb)| Some((step.strip_prefix(done)?, *verb))).unwrap_or((step, "Update")),
     };
     let (reason, action) = match (failure.kind, step) {
+        _ if failure.what.starts_with(Kind::RayCluster.plural()) => ("FailedToUpdateFinalizer".into(), "Update"),
         (FailureKind::NameTaken, "CreatedNetworkPolicy") => ("NetworkPolicyNameCollision".into(), "Validate"),
         _ => (format!("FailedTo{action}{what}").into(), action),
     };

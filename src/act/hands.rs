@@ -19,6 +19,7 @@ use crate::api::children::Kind;
 use crate::api::names::FIELD_MANAGER;
 use crate::observe::index::{FOR_EVER, Index, Owner};
 use crate::observe::seen::{ChildView, Failure, FailureKind, PodView, ServiceView};
+use crate::observe::watch::Clusters;
 use crate::plan::{Action, Object, Stage, Step};
 
 /// Above the client's own bound for one request with its retries.
@@ -35,6 +36,7 @@ const LONGEST_RETRY_SECONDS: i64 = 30;
 pub struct Hands {
     pub client: Client,
     pub index: Arc<Index>,
+    pub clusters: Arc<Clusters>,
 }
 
 /// What a pass did.
@@ -48,6 +50,18 @@ pub struct Done {
     pub stopped: Vec<(&'static str, String)>,
     /// Steps were left for the next pass.
     pub more: bool,
+}
+
+/// What a request came to that was not refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Effect {
+    Made,
+    /// It was so already.
+    Found,
+    /// The plan was made for an earlier version of the object. `newer`: the present one is known now.
+    Outdated {
+        newer: bool,
+    },
 }
 
 impl Hands {
@@ -69,7 +83,12 @@ impl Hands {
                 let outcomes = join_all(batch.into_iter().map(|step| self.one(owner, step, now))).await;
                 for (step, outcome) in outcomes {
                     match outcome {
-                        Ok(()) => done.done.push(step),
+                        Ok(Effect::Outdated { newer }) => {
+                            done.more |= newer;
+                            current.retain(|s| s.scope != step.scope);
+                            stopped.push(Stopped::from(step));
+                        }
+                        Ok(Effect::Made | Effect::Found) => done.done.push(step),
                         Err((failure, news)) => {
                             silent |= failure.kind == FailureKind::Unavailable;
                             current.retain(|s| s.scope != step.scope);
@@ -93,7 +112,7 @@ impl Hands {
         done
     }
 
-    async fn one(&self, owner: &Owner, mut step: Step, now: Timestamp) -> (Step, Result<(), (Failure, bool)>) {
+    async fn one(&self, owner: &Owner, mut step: Step, now: Timestamp) -> (Step, Result<Effect, (Failure, bool)>) {
         let attempt = step.action.place();
         if let Some((place, incarnation)) = attempt.clone() {
             self.index.attempt(&owner.uid, place, incarnation);
@@ -106,7 +125,7 @@ impl Hands {
         if let Some((place, _)) = attempt.filter(|_| !unknown) {
             self.index.settled(&owner.uid, &place);
         }
-        let result = outcome.map(|made| step.tell &= made).map_err(|refusal| {
+        let result = outcome.inspect(|effect| step.tell &= *effect == Effect::Made).map_err(|refusal| {
             let failure = Failure {
                 kind: refusal.kind,
                 verb: step.action.verb().to_owned(),
@@ -123,8 +142,7 @@ impl Hands {
         (step, result)
     }
 
-    /// Says whether it changed anything.
-    async fn effect(&self, owner: &str, action: &Action) -> Result<bool, Refusal> {
+    async fn effect(&self, owner: &str, action: &Action) -> Result<Effect, Refusal> {
         match action {
             Action::Create(object) => {
                 let body = match object {
@@ -140,6 +158,9 @@ impl Hands {
                 let body = body.map_err(|e| Refusal::new(FailureKind::Invalid, e.to_string()))?;
                 self.create(owner, action, body).await
             }
+            Action::Patch(manifest) if manifest.kind == Kind::RayCluster => {
+                super::own::patch(&self.client, &self.clusters, manifest).await
+            }
             Action::Patch(manifest) => self.patch(action, &manifest.value).await,
             Action::Delete(target) => self.delete(action, &target.uid).await,
         }
@@ -147,13 +168,13 @@ impl Hands {
 
     /// Creates a child. "Already exists" is success when the one that exists is ours: an earlier create whose answer
     /// was lost, or a view that was behind.
-    async fn create(&self, owner: &str, action: &Action, body: Vec<u8>) -> Result<bool, Refusal> {
+    async fn create(&self, owner: &str, action: &Action, body: Vec<u8>) -> Result<Effect, Refusal> {
         let request = Request::new(action.kind().path(action.namespace()));
         let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
         match self.call::<Value>(request.create(&params, body)).await {
             Ok(made) => {
                 self.take_in(action.kind(), made)?;
-                Ok(true)
+                Ok(Effect::Made)
             }
             Err(kube::Error::Api(status)) if status.is_already_exists() => {
                 let existing = self.call::<Value>(request.get(action.name(), &Default::default())).await?;
@@ -165,7 +186,7 @@ impl Hands {
                     return Err(Refusal::new(FailureKind::NameTaken, message));
                 }
                 view.apply(&self.index);
-                Ok(false)
+                Ok(Effect::Found)
             }
             Err(error) => Err(error.into()),
         }
@@ -173,16 +194,16 @@ impl Hands {
 
     /// A merge patch: lists of ours (ports) are replaced as a whole, so that one taken out goes; node ports and the
     /// annotations of others stay. Server-side apply would keep ports of the first, plain create.
-    async fn patch(&self, action: &Action, value: &Value) -> Result<bool, Refusal> {
+    async fn patch(&self, action: &Action, value: &Value) -> Result<Effect, Refusal> {
         let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
         let request = Request::new(action.kind().path(action.namespace()));
         let made = self.call::<Value>(request.patch(action.name(), &params, &Patch::Merge(value))).await?;
         self.take_in(action.kind(), made)?;
-        Ok(true)
+        Ok(Effect::Made)
     }
 
     /// Deletes exactly that object. One that is gone already, or whose name a successor bears, is success.
-    async fn delete(&self, action: &Action, uid: &str) -> Result<bool, Refusal> {
+    async fn delete(&self, action: &Action, uid: &str) -> Result<Effect, Refusal> {
         let (kind, namespace, name) = (action.kind(), action.namespace(), action.name());
         let params = DeleteParams {
             preconditions: Some(Preconditions { uid: Some(uid.to_owned()), resource_version: None }),
@@ -195,7 +216,7 @@ impl Hands {
             // The object as it leaves, or a bare Status.
             Ok(answer) if answer["metadata"]["deletionTimestamp"].is_string() => {
                 View::of(kind, answer)?.leaves(&self.index);
-                return Ok(true);
+                return Ok(Effect::Made);
             }
             Ok(_) => {}
             Err(kube::Error::Api(status)) if status.is_not_found() => {}
@@ -208,7 +229,7 @@ impl Hands {
             Kind::Service => self.index.remove::<ServiceView>(namespace, name, uid, FOR_EVER, now),
             _ => self.index.remove::<ChildView>(namespace, &ChildView::key_of(kind, name), uid, FOR_EVER, now),
         };
-        Ok(true)
+        Ok(Effect::Made)
     }
 
     /// Whether exactly that object still exists. A conflict over a delete can mean a successor of the same name, or

@@ -2,6 +2,7 @@
 
 pub mod events;
 pub mod hands;
+mod own;
 pub mod refusal;
 pub mod status;
 mod token;

@@ -30,6 +30,13 @@ pub struct Plan<S> {
     pub ask: Option<AskHead>,
 }
 
+impl<S> Plan<S> {
+    /// Nothing to do and nothing to say.
+    pub fn nothing() -> Self {
+        Plan { steps: Vec::new(), status: None, notes: Vec::new(), look_again: None, ask: None }
+    }
+}
+
 /// One effect with its reason.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
@@ -45,6 +52,15 @@ pub struct Step {
     /// Whether it gets an event; false when another step of the plan tells of both.
     pub tell: bool,
     pub action: Action,
+}
+
+/// Reasons of steps that leave something for a person to look into. Other steps tell what was done.
+const WARNINGS: [&str; 2] = ["ForceDeletedStuckCluster", "RedisCleanupFailed"];
+
+impl Step {
+    pub fn is_warning(&self) -> bool {
+        WARNINGS.contains(&self.reason)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

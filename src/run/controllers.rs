@@ -78,7 +78,11 @@ impl Controllers {
 
         let route = if config.use_kubernetes_proxy { Route::Proxy(client.clone()) } else { Route::Direct };
         let driver = Arc::new(Driver {
-            hands: Hands { client: client.clone(), index: Arc::clone(&observed.index) },
+            hands: Hands {
+                client: client.clone(),
+                index: Arc::clone(&observed.index),
+                clusters: Arc::clone(&observed.clusters),
+            },
             herald: Herald { client: client.clone(), controller: "raycluster-controller", instance: identity() },
             poller: Poller::new(route, observed.clone()),
             observed,

@@ -23,7 +23,7 @@ use crate::observe::index::Owner;
 use crate::observe::seen::FailureKind;
 use crate::observe::watch::{self, Observed};
 use crate::plan::config::PlanConfig;
-use crate::plan::{self, Step};
+use crate::plan::{self, Plan, Step};
 use crate::ray::poller::Poller;
 use crate::run::metrics::{Metrics, Outcome};
 
@@ -151,24 +151,24 @@ impl Driver {
         waited
     }
 
-    async fn pass(&self, cluster: &RayCluster) -> Result<Action, PassError> {
-        let owner = watch::owner(cluster);
+    async fn pass(&self, cluster: &Arc<RayCluster>) -> Result<Action, PassError> {
+        let mut cluster = Arc::clone(cluster);
+        let owner = watch::owner(&cluster);
         let index = &self.observed.index;
         let now = Timestamp::now();
-        let mut plan = plan::raycluster::plan(cluster, &self.observed.seen(&owner), now, &self.config);
+        let mut plan = plan::raycluster::plan(&cluster, &self.observed.seen(&owner), now, &self.config);
         let mut more = false;
         let mut unheard = Vec::new();
         if !plan.steps.is_empty() {
             let done = self.hands.carry_out(&owner, std::mem::take(&mut plan.steps), now).await;
             index.keep_failures(&owner.uid, |f| done.stopped.iter().any(|(r, s)| *r == f.step && *s == f.scope));
             for step in &done.done {
-                tracing::info!(
-                    namespace = owner.namespace,
-                    name = owner.name,
-                    reason = step.reason,
-                    why = step.why,
-                    "done"
-                );
+                let (namespace, name, reason, why) = (&owner.namespace, &owner.name, step.reason, &step.why);
+                if step.is_warning() {
+                    tracing::warn!(namespace, name, reason, why, "done");
+                } else {
+                    tracing::info!(namespace, name, reason, why, "done");
+                }
             }
             for failure in &done.news {
                 tracing::error!("{}", events::sentence(&owner.namespace, &owner.name, failure));
@@ -178,13 +178,19 @@ impl Driver {
             let heard = done.news.iter().filter(|f| f.kind != FailureKind::NamespaceTerminating);
             unheard.extend(heard.map(|f| events::of_failure(&owner.namespace, &owner.name, f)));
             more = done.more;
-            plan = plan::raycluster::plan(cluster, &self.observed.seen(&owner), Timestamp::now(), &self.config);
+            plan = match self.current(&cluster) {
+                Some(current) => {
+                    cluster = current;
+                    plan::raycluster::plan(&cluster, &self.observed.seen(&owner), Timestamp::now(), &self.config)
+                }
+                None => Plan::nothing(),
+            };
         } else {
             index.keep_failures(&owner.uid, |_| false);
         }
         let mut written = Ok(());
         if let Some(status) = &plan.status {
-            match status::write(&self.hands.client, cluster, status).await {
+            match status::write(&self.hands.client, &cluster, status).await {
                 Ok(Some(current)) => {
                     unheard.append(&mut plan.notes);
                     // The watch is silent about what this answer has told already: what the new status leads to (a
@@ -200,12 +206,18 @@ impl Driver {
             Some(question) => self.poller.ask(owner.clone(), question),
             None => self.poller.drop_question(&owner.uid),
         }
-        let about = reference(cluster);
+        let about = reference(&cluster);
         for note in &unheard {
             self.herald.tell(&about, note, Timestamp::now()).await;
         }
         written?;
         Ok(self.next(&owner, more, plan.steps, plan.look_again))
+    }
+
+    /// The cluster as it is known now; `None` when it is gone.
+    fn current(&self, cluster: &RayCluster) -> Option<Arc<RayCluster>> {
+        let known = self.observed.clusters.store.get(&ObjectRef::from_obj(cluster))?;
+        (known.metadata.uid == cluster.metadata.uid).then_some(known)
     }
 
     /// When to come back: at once for steps that can be carried out, at their time for failed ones, else when the
