@@ -264,6 +264,7 @@ impl Config {
             head_cluster_ip_service: self.env.head_cluster_ip_service,
             deterministic_head_pod_name: self.env.deterministic_head_pod_name,
             login_shell: self.env.login_shell,
+            redis_cleanup: self.env.redis_cleanup,
             version: concat!("ray-operator/", env!("CARGO_PKG_VERSION")).to_string(),
             operator_pods: self.env.operator_pods.clone(),
             openshift: false,

@@ -24,6 +24,10 @@ pub mod labels {
 pub mod annotations {
     pub const FT_ENABLED: &str = "ray.io/ft-enabled";
     pub const EXTERNAL_STORAGE_NAMESPACE: &str = "ray.io/external-storage-namespace";
+    /// How many seconds the deletion of a cluster may wait for Redis to be cleaned up.
+    pub const FT_DELETION_TIMEOUT: &str = "ray.io/gcs-ft-deletion-timeout";
+    /// Resources of the Job that cleans Redis up, as `cpu=500m,memory=512Mi`. Ours.
+    pub const REDIS_CLEANUP_RESOURCES: &str = "ray.io/redis-cleanup-resources";
     pub const OVERWRITE_CONTAINER_CMD: &str = "ray.io/overwrite-container-cmd";
     pub const RECREATE_HASH: &str = "ray.io/upgrade-strategy-recreate-hash";
     pub const KUBERAY_VERSION: &str = "ray.io/kuberay-version";
@@ -42,6 +46,8 @@ pub mod annotations {
     pub const APPLIED_HASH: &str = "ray.io/applied-hash";
 }
 
+/// Keeps a deleted RayCluster until its keys are gone from Redis.
+pub const REDIS_FINALIZER: &str = "ray.io/gcs-ft-redis-cleanup-finalizer";
 /// Our name as an owner of fields.
 pub const FIELD_MANAGER: &str = "ray-operator";
 /// The value of `ray.io/group` on the head pod.
@@ -160,7 +166,7 @@ fn first_bytes(s: &str, max: usize) -> &str {
 }
 
 /// Five letters from a 64-bit FNV-1a hash, stable across versions and platforms.
-fn hash_suffix(identity: &str) -> String {
+pub(crate) fn hash_suffix(identity: &str) -> String {
     let mut h = fnv1a(identity.as_bytes());
     (0..5)
         .map(|_| {

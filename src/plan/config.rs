@@ -22,6 +22,8 @@ pub struct PlanConfig {
     pub deterministic_head_pod_name: bool,
     /// Ray starts under a login shell (KubeRay's `ENABLE_LOGIN_SHELL`).
     pub login_shell: bool,
+    /// Redis is cleaned up after deleted clusters (KubeRay's `ENABLE_GCS_FT_REDIS_CLEANUP`).
+    pub redis_cleanup: bool,
     /// Stamped on heads as `ray.io/kuberay-version`. Never a version of KubeRay: a head that says another version is
     /// stamped anew instead of being recreated, by KubeRay and by us.
     pub version: String,
@@ -60,6 +62,7 @@ impl Default for PlanConfig {
             head_cluster_ip_service: false,
             deterministic_head_pod_name: false,
             login_shell: false,
+            redis_cleanup: true,
             version: concat!("ray-operator/", env!("CARGO_PKG_VERSION")).to_owned(),
             operator_pods: None,
             openshift: false,

@@ -7,7 +7,7 @@
 use k8s_openapi::api::core::v1::{Container, EnvVar, EnvVarSource, ObjectFieldSelector};
 
 use super::address::HeadAddress;
-use super::{Group, collector, command, creator, login};
+use super::{Group, collector, command, creator, fault_tolerance, login};
 use crate::api::names::labels;
 use crate::plan::config::PlanConfig;
 
@@ -28,6 +28,7 @@ pub(crate) fn on_ray_container(
             _ => {}
         }
     }
+    fault_tolerance::env(ray, group);
     login::add(ray, group.cluster);
     let env = ray.env.get_or_insert_default();
     for var in &config.default_container_envs {

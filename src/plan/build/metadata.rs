@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::{Group, Identity, command, creator, owner, says_true, stamp};
+use super::fault_tolerance::{Store, storage_namespace};
+use super::{Group, Identity, command, creator, owner, stamp};
 use crate::api::names::{self, annotations, labels};
 use crate::plan::config::PlanConfig;
 
@@ -79,9 +80,11 @@ fn pod_annotations(group: Group, identity: Identity, config: &PlanConfig) -> BTr
         set(annotations::OVERWRITE_CONTAINER_CMD, "true".to_owned());
     }
     if group.is_head() {
-        let legacy = says_true(group.cluster.metadata.annotations.as_ref(), annotations::FT_ENABLED);
-        let fault_tolerant = legacy || group.cluster.spec.gcs_fault_tolerance_options.is_some();
-        set(annotations::FT_ENABLED, fault_tolerant.to_string());
+        let store = Store::of(group.cluster);
+        set(annotations::FT_ENABLED, (store != Store::Memory).to_string());
+        if matches!(store, Store::Redis(_)) {
+            set(annotations::EXTERNAL_STORAGE_NAMESPACE, storage_namespace(group.cluster).to_owned());
+        }
         set(annotations::KUBERAY_VERSION, config.version.clone());
     }
     for (key, value) in stamp::annotations(group) {

@@ -7,9 +7,11 @@ pub mod accelerators;
 pub mod address;
 pub(crate) mod autoscaler;
 pub mod child;
+pub mod claim;
 pub(crate) mod collector;
 pub mod command;
 pub mod env;
+pub mod fault_tolerance;
 pub mod ingress;
 pub mod login;
 pub mod metadata;
@@ -21,6 +23,7 @@ pub mod probes;
 pub mod quote;
 pub mod rbac;
 pub mod recreate_hash;
+pub mod redis_cleanup;
 pub mod service;
 pub mod shell;
 pub(crate) mod stamp;
@@ -73,6 +76,8 @@ pub enum Remark {
     /// The container runs `ray start` without `--block` and without a shell that stays, so it ends once Ray is in the
     /// background.
     EndsAfterStart { container: String },
+    /// Fault tolerance is asked for, and no Redis is named.
+    NoRedis,
     /// `rayStartParams.resources` is no JSON object of numbers, so the accelerator found was not added to it.
     UnreadableResources { accelerator: String },
 }
@@ -83,6 +88,7 @@ impl Remark {
         match self {
             Remark::KeptAlive { .. } => "RayStartKeptAlive",
             Remark::EndsAfterStart { .. } => "RayStartEnds",
+            Remark::NoRedis => "NoRedisAddress",
             Remark::UnreadableResources { .. } => "UnreadableResources",
         }
     }
@@ -98,6 +104,11 @@ impl Remark {
                 "Container {container} runs `ray start` without --block and will end as soon as Ray is in the \
                  background. Add --block to its command."
             ),
+            Remark::NoRedis => {
+                "gcsFaultToleranceOptions names no redisAddress, so the head keeps its state in memory and a \
+                                new head starts empty. Set redisAddress, or remove the options."
+                    .to_owned()
+            }
             Remark::UnreadableResources { accelerator } => format!(
                 "rayStartParams.resources is not a JSON object of numbers, so {accelerator} could not be added to it. \
                  Ray gets the value as it is."

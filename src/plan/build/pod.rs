@@ -11,8 +11,8 @@ use super::address::HeadAddress;
 use super::rbac::Account;
 use super::start_params::{self, StartParams};
 use super::{
-    Built, Group, Identity, Remark, autoscaler, collector, command, env, login, metadata, own_start, ports, probes,
-    volumes, wait_gcs,
+    Built, Group, Identity, Remark, autoscaler, collector, command, env, fault_tolerance, login, metadata, own_start,
+    ports, probes, volumes, wait_gcs,
 };
 use crate::api::RayCluster;
 use crate::api::names;
@@ -91,6 +91,10 @@ fn build(group: Group, mut draft: Draft, identity: Identity, config: &PlanConfig
     let mut meta = metadata::metadata(group, identity, config);
     let Added { mut own, sidecars } = added(group, &draft.ray, &address, config);
 
+    fault_tolerance::add_volume(&mut draft.spec, &mut draft.ray, group);
+    if group.is_head() && fault_tolerance::lacks_redis(group.cluster) {
+        remarks.push(Remark::NoRedis);
+    }
     ports::add_metrics_port(&mut draft.ray, &params);
     if command::autoscaler_is_v2(group.cluster) {
         // Autoscaler v2 replaces nodes; a container that began again would be a node that it does not know.

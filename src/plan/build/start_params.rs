@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::Container;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use super::Group;
 use super::accelerators::{CUSTOM, parse_resources, render_resources};
 use super::address::HeadAddress;
 use super::own_start::own_starts;
+use super::{Group, fault_tolerance};
 use crate::api::accelerators::is_gpu;
 use crate::api::names::{PORT_DASHBOARD_AGENT, PORT_METRICS};
 use crate::plan::quantity::Amount;
@@ -71,6 +71,9 @@ fn apply_defaults(params: &mut BTreeMap<String, String>, group: Group, address: 
         set_default(params, "dashboard-host", "0.0.0.0");
         if group.cluster.spec.enable_in_tree_autoscaling == Some(true) {
             params.insert("no-monitor".to_owned(), "true".to_owned());
+        }
+        for (key, value) in fault_tolerance::start_params(group) {
+            params.insert(key.to_owned(), value.to_owned());
         }
     } else {
         set_default(params, "address", address.gcs());

@@ -3,8 +3,11 @@
 mod accelerators;
 mod autoscaling;
 mod children;
+mod claim;
 mod conditions;
+mod deletion;
 mod entry;
+mod finalizer;
 mod group;
 mod head;
 mod later;
@@ -128,14 +131,16 @@ fn earliest(a: Option<Timestamp>, b: Option<Timestamp>) -> Option<Timestamp> {
 
 /// Decides the next steps for a cluster and its whole new status.
 ///
-/// An object that is being deleted, or that `spec.managedBy` gives to somebody else, gets an empty plan: owner
-/// references do the rest (KubeRay behaviour).
+/// An object that `spec.managedBy` gives to somebody else gets an empty plan (KubeRay behaviour).
 pub fn plan(cluster: &RayCluster, seen: &Seen, now: Timestamp, config: &PlanConfig) -> Plan<RayClusterStatus> {
-    let mut plan = Plan { steps: Vec::new(), status: None, notes: Vec::new(), look_again: None, ask: None };
-    if cluster.metadata.deletion_timestamp.is_some() || !is_ours(cluster) {
+    let mut plan = Plan::nothing();
+    if !is_ours(cluster) {
         return plan;
     }
     let scene = Scene::new(cluster, seen, now, config);
+    if cluster.metadata.deletion_timestamp.is_some() {
+        return deletion::plan(&scene);
+    }
     let mut faults = validation::raycluster(cluster);
     faults.extend(later::refused(cluster));
     let mut part = Part::default();
@@ -147,6 +152,7 @@ pub fn plan(cluster: &RayCluster, seen: &Seen, now: Timestamp, config: &PlanConf
             part.add(autoscaling::plan(&scene));
             part.add(login::plan(&scene));
             part.add(network::plan(&scene));
+            part.add(claim::plan(&scene));
             part.add(services::plan(&scene));
             part.add(entry::plan(&scene));
             part.add(stamps::adopt(&scene));
@@ -164,6 +170,10 @@ pub fn plan(cluster: &RayCluster, seen: &Seen, now: Timestamp, config: &PlanConf
                 }
             }
         }
+    }
+    if faults.is_empty() {
+        let finalizer = finalizer::plan(&scene, &part.steps);
+        part.add(finalizer);
     }
     part.steps.sort_by_key(|s| s.stage);
     let verdict = ready::judge(&scene, &faults, suspension, &part.steps);

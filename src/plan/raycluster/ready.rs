@@ -35,7 +35,7 @@ pub(super) struct Verdict {
 }
 
 impl Verdict {
-    fn no(reason: &'static str, message: String) -> Self {
+    pub(super) fn no(reason: &'static str, message: String) -> Self {
         Verdict { reason, message, ..Verdict::default() }
     }
 }
@@ -79,7 +79,8 @@ pub(super) fn standing_failures<'a>(scene: &'a Scene<'_>, steps: &'a [Step]) -> 
     scene.seen.failures.iter().filter(|f| steps.iter().any(|s| s.reason == f.step && s.scope == f.scope))
 }
 
-fn refused(scene: &Scene<'_>, steps: &[Step]) -> Option<(&'static str, String)> {
+/// What the API server refuses that this plan needs.
+pub(super) fn refused(scene: &Scene<'_>, steps: &[Step]) -> Option<(&'static str, String)> {
     // An Ingress of somebody else's keeps people out, and the cluster runs; an event says so.
     let beside =
         |f: &&Failure| f.kind == FailureKind::NameTaken && matches!(f.step.as_str(), "CreatedIngress" | "CreatedRoute");

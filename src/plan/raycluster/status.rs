@@ -9,7 +9,7 @@ use super::numbers::{self, Workers};
 use super::ready::{NO_AUTOSCALER_ACCOUNT, Verdict, standing_failures};
 use super::standing::{Standing, standing};
 use super::suspend::Suspension;
-use super::{Scene, autoscaling, conditions, later};
+use super::{Scene, autoscaling, claim, conditions};
 use crate::api::raycluster::{HeadInfo, RayClusterStatus};
 use crate::observe::seen::{PodView, ServiceView};
 use crate::plan::build::address::HeadAddress;
@@ -209,10 +209,13 @@ fn notes(scene: &Scene<'_>, old: &RayClusterStatus, verdict: &Verdict, valid: bo
             text,
         }));
     }
-    let unused = later::without_effect(scene.cluster);
-    if old.observed_generation != scene.cluster.metadata.generation && !unused.is_empty() {
-        let text = format!("This release of ray-operator does not act on {} yet", unused.join(", "));
-        notes.push(Note { warning: true, reason: "NotSupportedYet".into(), action: "Validate", text });
+    if valid && old.observed_generation != scene.cluster.metadata.generation {
+        notes.extend(claim::drift(scene).map(|text| Note {
+            warning: true,
+            reason: "FailedToCreatePVC".into(),
+            action: "Update",
+            text,
+        }));
     }
     notes
 }
