@@ -71,6 +71,11 @@ fn slices() {
     compare(include_str!("../fixtures/kuberay-1.7/slices.yaml"), HEAD, &worker);
 }
 
+#[test]
+fn durable() {
+    compare(include_str!("../fixtures/kuberay-1.7/durable.yaml"), HEAD, WORKER);
+}
+
 fn cluster_name(cluster: &RayCluster) -> String {
     cluster.metadata.name.clone().unwrap()
 }

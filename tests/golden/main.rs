@@ -3,6 +3,7 @@
 mod autoscaler;
 mod collector;
 mod common;
+mod fault_tolerance;
 mod ingress;
 mod kuberay;
 mod login;

@@ -180,6 +180,33 @@ impl Kubelet {
         self.say(name, &json!({"phase": "Pending", "conditions": [condition]})).await;
     }
 
+    /// A Job of this name succeeds, or fails with that message. The API server wants to hear first what will be.
+    pub async fn job_ends(&self, name: &str, failure: Option<&str>) {
+        let now = now();
+        let conditions = |types: [&str; 2]| -> Vec<Value> {
+            let one = |type_: &str| {
+                let message = failure.unwrap_or_default();
+                json!({"type": type_, "status": "True", "reason": "Test", "message": message, "lastTransitionTime": now})
+            };
+            types.into_iter().map(one).collect()
+        };
+        let mut status = json!({"startTime": now});
+        match failure {
+            None => {
+                status["conditions"] = json!(conditions(["SuccessCriteriaMet", "Complete"]));
+                status["completionTime"] = json!(now);
+                status["succeeded"] = json!(1);
+            }
+            Some(_) => {
+                status["conditions"] = json!(conditions(["FailureTarget", "Failed"]));
+                status["failed"] = json!(1);
+            }
+        }
+        let jobs = objects::kind(&self.client, &self.namespace, "batch/v1", "Job");
+        let patch = Patch::Merge(json!({"status": status}));
+        jobs.patch_subresource("status", name, &PatchParams::default(), &patch).await.expect("the Job to end");
+    }
+
     async fn first_container(&self, pod: &Value, restarts: u32, state: &Value, last: &Value) {
         let container = &pod["spec"]["containers"][0];
         let status = json!({

@@ -13,13 +13,15 @@ use tokio::task::JoinSet;
 
 use super::objects;
 
-const WATCHED: [(&str, &str); 7] = [
+const WATCHED: [(&str, &str); 9] = [
     ("ray.io/v1", "RayCluster"),
     ("v1", "Pod"),
     ("v1", "Service"),
     ("v1", "Secret"),
     ("networking.k8s.io/v1", "NetworkPolicy"),
     ("networking.k8s.io/v1", "Ingress"),
+    ("v1", "PersistentVolumeClaim"),
+    ("batch/v1", "Job"),
     ("events.k8s.io/v1", "Event"),
 ];
 
