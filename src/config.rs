@@ -14,6 +14,7 @@ pub mod env;
 pub mod file;
 pub mod gates;
 
+pub use crate::plan::config::BatchScheduler;
 pub use address::ListenAddr;
 pub use env::EnvSettings;
 pub use gates::FeatureGates;
@@ -86,15 +87,6 @@ pub enum LogEncoder {
     Json,
     /// Tab separated, for people.
     Console,
-}
-
-/// Which batch scheduler gets the pods of all clusters (`--batch-scheduler`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BatchScheduler {
-    Volcano,
-    YuniKorn,
-    Kai,
-    SchedulerPlugins,
 }
 
 /// Why the operator does not start. Each text says what to change.
@@ -265,6 +257,7 @@ impl Config {
             deterministic_head_pod_name: self.env.deterministic_head_pod_name,
             login_shell: self.env.login_shell,
             redis_cleanup: self.env.redis_cleanup,
+            batch_scheduler: self.batch_scheduler,
             version: concat!("ray-operator/", env!("CARGO_PKG_VERSION")).to_string(),
             operator_pods: self.env.operator_pods.clone(),
             openshift: false,

@@ -130,7 +130,7 @@ impl Given {
                 self.nodes.get_or_insert_default().insert(name, Arc::new(node));
             }
             (version, kind) => {
-                let known = OTHERS.into_iter().chain([Kind::Route]);
+                let known = OTHERS.into_iter().chain([Kind::Route, Kind::VolcanoPodGroup, Kind::PluginsPodGroup]);
                 if let Some(kind) = known.into_iter().find(|k| k.kind() == kind && k.api_version() == version) {
                     self.others.push(ChildWire::deserialize(object)?.view(kind));
                 }

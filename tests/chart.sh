@@ -219,6 +219,22 @@ python3 -c 'import json,sys; print([o for o in json.load(open(sys.argv[1]))["ite
 to_json > "$work/objects.json"
 expect "its contents" '{k: v for k, v in one("Configuration").items()} == {"apiVersion": "config.ray.io/v1alpha1", "kind": "Configuration", "metricsAddr": ":8080", "probeAddr": ":8082", "enableLeaderElection": True, "reconcileConcurrency": 10, "qps": 100, "burst": 200, "enableMetrics": True, "useKubernetesProxy": False, "watchNamespace": "a", "logStdoutEncoder": "json", "defaultPodLabels": {"team": "x"}, "defaultContainerEnvs": [{"name": "A", "value": "b"}]}'
 
+for scheduler in volcano yunikorn kai-scheduler scheduler-plugins; do
+  group=
+  case $scheduler in
+    volcano) group=scheduling.volcano.sh ;;
+    scheduler-plugins) group=scheduling.x-k8s.io ;;
+  esac
+  render "batch scheduler $scheduler" --set batchScheduler.name=$scheduler
+  expect "flag" "\"--batch-scheduler=$scheduler\" in args()"
+  expect "its PodGroups and no others" "[r['apiGroups'] for r in cluster_rules() if 'podgroups' in r['resources']] == ([['$group']] if '$group' else [])"
+done
+expect "verbs" 'may(cluster_rules(), "scheduling.x-k8s.io", "podgroups") == ["create", "delete", "get", "list", "patch", "watch"]'
+render "the old way to say volcano" --set batchScheduler.enabled=true,singleNamespaceInstall=true
+expect "volcano" '"--batch-scheduler=volcano" in args() and any("scheduling.volcano.sh" in r["apiGroups"] for o in find("Role") for r in o["rules"])'
+render "batch scheduler in the configuration" --set configuration.enabled=true,batchScheduler.name=yunikorn
+expect "in the file" '"batchScheduler: yunikorn" in one("ConfigMap")["data"]["config.yaml"] and not any(a.startswith("--batch-scheduler") for a in args())'
+
 render "proxy" --set useKubernetesProxy=true
 expect "flag and right" '"--use-kubernetes-proxy=true" in args() and may(cluster_rules(), "", "services/proxy") == ["get"]'
 
@@ -279,7 +295,9 @@ refuse "they would all work on the same objects" --set replicaCount=2,leaderElec
 refuse "at least 1" --set reconcileConcurrency=0
 refuse "neither may be 0" --set kubeClient.qps=0
 refuse "64 hex digits" --set image.digest=sha256:12
-refuse "does not schedule pods in gangs" --set batchScheduler.name=volcano
+refuse "volcano, yunikorn, kai-scheduler or scheduler-plugins" --set batchScheduler.name=slurm
+refuse "Keep the name" --set batchScheduler.enabled=true,batchScheduler.name=yunikorn
+refuse "KubernetesWAS is not in this release" --set 'featureGates[0].name=KubernetesWAS,featureGates[0].enabled=true'
 refuse "KubeRay's program" --set operatorCommand=/manager
 
 if [ $server = yes ]; then

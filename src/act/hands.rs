@@ -28,6 +28,8 @@ const DEADLINE: Duration = Duration::from_secs(30);
 pub const STEPS_PER_PASS: usize = 100;
 /// Requests in flight for one object at most.
 const WIDEST: usize = 16;
+/// A create can be answered "not found" for this; else it is the kind that the API server does not find.
+const NO_NAMESPACE: &str = "namespaces \"";
 const FIRST_RETRY_SECONDS: i64 = 1;
 const LONGEST_RETRY_SECONDS: i64 = 30;
 
@@ -187,6 +189,15 @@ impl Hands {
                 }
                 view.apply(&self.index);
                 Ok(Effect::Found)
+            }
+            Err(kube::Error::Api(status)) if status.code == 404 && !status.message.contains(NO_NAMESPACE) => {
+                let kind = action.kind();
+                let message = format!(
+                    "the API server does not know {} {}: install what it belongs to, or its CRD",
+                    kind.api_version(),
+                    kind.kind()
+                );
+                Err(Refusal::new(FailureKind::Unavailable, message))
             }
             Err(error) => Err(error.into()),
         }

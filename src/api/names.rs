@@ -14,6 +14,9 @@ pub mod labels {
     pub const SERVE: &str = "ray.io/serve";
     /// On the Service under which hosts of a replica find each other: its cluster.
     pub const HEADLESS_WORKERS: &str = "ray.io/headless-worker-svc";
+    /// Set on a RayCluster, whatever its value: all of its pods start together or none.
+    pub const GANG: &str = "ray.io/gang-scheduling-enabled";
+    pub const PRIORITY_CLASS: &str = "ray.io/priority-class-name";
     pub const ORIGINATED_FROM_CRD: &str = "ray.io/originated-from-crd";
     pub const ORIGINATED_FROM_CR_NAME: &str = "ray.io/originated-from-cr-name";
     pub const APP_NAME: &str = "app.kubernetes.io/name";

@@ -29,6 +29,10 @@ pub const GATES: &[(&str, Stage)] = &[
 /// Gates that older releases of KubeRay knew. Values files in the field still name them, so they draw a notice only.
 const RETIRED: &[&str] = &["AsyncJobInfoQuery"];
 
+/// What we do not have. Its API has another version in each of the Kubernetes releases 1.35 (v1alpha1), 1.36 (v1alpha2) and
+/// 1.37 (v1alpha3, v1beta1), each time of another shape, and none of these is served by default.
+const NOT_HERE: &str = "KubernetesWAS";
+
 /// Which features are on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FeatureGates(BTreeMap<&'static str, bool>);
@@ -40,6 +44,10 @@ pub enum GateError {
     Form(String),
     #[error("--feature-gates: {name}={value:?} is neither true nor false")]
     Value { name: String, value: String },
+    #[error(
+        "--feature-gates: {0} is not in this release, because the Kubernetes API below it changes with every Kubernetes release. Remove it, and gang-schedule with --batch-scheduler"
+    )]
+    NotHere(&'static str),
     #[error("--feature-gates: there is no gate {name:?}. Known gates: {}, AllAlpha, AllBeta", names())]
     Unknown { name: String },
 }
@@ -74,15 +82,21 @@ impl FeatureGates {
                 _ => {
                     let known = GATES.iter().find(|(known, _)| *known == name);
                     let (known, _) = known.ok_or_else(|| GateError::Unknown { name: name.to_string() })?;
+                    if on && *known == NOT_HERE {
+                        return Err(GateError::NotHere(NOT_HERE));
+                    }
                     named.insert(*known, on);
                 }
             }
         }
         for (name, stage) in GATES {
             let all = if *stage == Stage::Alpha { alpha } else { beta };
-            if let Some(on) = named.get(name).copied().or(all) {
+            if let Some(on) = named.get(name).copied().or(all.filter(|_| *name != NOT_HERE)) {
                 gates.0.insert(name, on);
             }
+        }
+        if alpha == Some(true) {
+            notices.push(format!("AllAlpha leaves {NOT_HERE} off: this release does not have it"));
         }
         Ok((gates, notices))
     }
@@ -128,9 +142,9 @@ mod tests {
             ]
         );
         assert_eq!(on("AllBeta=false"), Vec::<&str>::new());
-        assert_eq!(on("AllAlpha=true").len(), GATES.len());
+        assert_eq!(on("AllAlpha=true").len(), GATES.len() - 1);
         assert_eq!(on("RayCronJob=true, AllBeta=0"), ["RayCronJob"]);
-        assert_eq!(on("RayCronJob=false,AllAlpha=true,").len(), GATES.len() - 1, "a name wins over All, in any order");
+        assert_eq!(on("RayCronJob=false,AllAlpha=true,").len(), GATES.len() - 2, "a name wins over All, in any order");
         assert_eq!(on("RayCronJob=true,RayCronJob=false"), beta, "the later one wins");
         assert_eq!(on("AsyncJobInfoQuery=true"), beta);
     }
@@ -139,6 +153,10 @@ mod tests {
     fn refused_and_noticed() {
         let unknown = FeatureGates::parse("RayCronJbo=true").unwrap_err().to_string();
         assert!(unknown.contains("\"RayCronJbo\"") && unknown.contains("RayCronJob, "), "{unknown}");
+        let absent = FeatureGates::parse("KubernetesWAS=true").unwrap_err().to_string();
+        assert!(absent.contains("KubernetesWAS") && absent.contains("--batch-scheduler"), "{absent}");
+        assert!(FeatureGates::parse("KubernetesWAS=false").unwrap().1.is_empty());
+        assert!(FeatureGates::parse("AllAlpha=true").unwrap().1[0].contains("KubernetesWAS"));
         assert!(FeatureGates::parse("RayCronJob").is_err());
         assert!(FeatureGates::parse("RayCronJob=yes").is_err());
         let (_, notices) = FeatureGates::parse("AsyncJobInfoQuery=true").unwrap();

@@ -63,6 +63,10 @@ impl ChildWire {
         }
         let fields = self.metadata.managed_fields.take();
         let free = meta::is_uncontrolled(&self.metadata);
+        // KubeRay's PodGroups for scheduler-plugins name their cluster, but do not call it their controller.
+        if kind == Kind::PluginsPodGroup && free {
+            self.metadata.owner_references.iter_mut().flatten().for_each(|o| o.controller = Some(true));
+        }
         let mut meta = meta::view(self.metadata);
         // A claim that is to outlive its cluster has no owner; the label says whose it is.
         if kind == Kind::PersistentVolumeClaim

@@ -20,6 +20,8 @@ pub struct PlanConfig {
     /// The head pod is called `<cluster>-head`, without a suffix (KubeRay's `ENABLE_DETERMINISTIC_HEAD_POD_NAME`). A new
     /// head can then be made only once the old one is gone.
     pub deterministic_head_pod_name: bool,
+    /// Who schedules the pods of all clusters; `None`: whoever the templates name.
+    pub batch_scheduler: Option<BatchScheduler>,
     /// Ray starts under a login shell (KubeRay's `ENABLE_LOGIN_SHELL`).
     pub login_shell: bool,
     /// Redis is cleaned up after deleted clusters (KubeRay's `ENABLE_GCS_FT_REDIS_CLEANUP`).
@@ -45,6 +47,15 @@ pub struct PlanConfig {
     pub default_pod_labels: BTreeMap<String, String>,
 }
 
+/// Which batch scheduler gets the pods of all clusters (`--batch-scheduler`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BatchScheduler {
+    Volcano,
+    YuniKorn,
+    Kai,
+    SchedulerPlugins,
+}
+
 /// How a network policy knows the operator's pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OperatorPods {
@@ -61,6 +72,7 @@ impl Default for PlanConfig {
             inject_probes: true,
             head_cluster_ip_service: false,
             deterministic_head_pod_name: false,
+            batch_scheduler: None,
             login_shell: false,
             redis_cleanup: true,
             version: concat!("ray-operator/", env!("CARGO_PKG_VERSION")).to_owned(),

@@ -1,5 +1,7 @@
 //! How much a cluster asks for when all that is wanted runs.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
@@ -44,6 +46,39 @@ pub fn desired_resources(cluster: &RayCluster, config: &PlanConfig) -> Desired {
     }
 }
 
+/// Pods that a batch scheduler starts together or not at all, and what they need.
+pub(crate) struct Gang {
+    pub(crate) members: u32,
+    pub(crate) resources: BTreeMap<String, Quantity>,
+}
+
+/// The head and all wanted workers; with an autoscaler, as many as there always are. Suspended groups are left out.
+pub(crate) fn gang(cluster: &RayCluster, config: &PlanConfig) -> Gang {
+    let autoscaled = cluster.spec.enable_in_tree_autoscaling == Some(true);
+    let workers = cluster.spec.groups().iter().map(|g| {
+        let pods = if autoscaled { pods_at_least(g) } else { wanted_pods(g) };
+        (Group::worker(cluster, g), pods)
+    });
+    let (mut members, mut sum) = (0_u32, BTreeMap::<String, Amount>::new());
+    for (group, pods) in std::iter::once((Group::head(cluster), 1)).chain(workers).filter(|(_, pods)| *pods > 0) {
+        members = members.saturating_add(pods);
+        for (name, amount) in pod_requests(group, config) {
+            let so_far = sum.entry(name).or_default();
+            *so_far = so_far.plus(amount.times(pods));
+        }
+    }
+    Gang { members, resources: sum.into_iter().map(|(name, amount)| (name, amount.quantity())).collect() }
+}
+
+/// What one pod of a group asks for, by resource.
+pub(crate) fn pod_requests(group: Group, config: &PlanConfig) -> BTreeMap<String, Amount> {
+    let containers = containers(group, &HeadAddress::of(group.cluster, config), config);
+    let resources = containers.iter().filter_map(|c| c.resources.as_ref());
+    let names: BTreeSet<&String> =
+        resources.flat_map(|r| r.requests.iter().chain(&r.limits).flat_map(|m| m.keys())).collect();
+    names.into_iter().map(|name| (name.clone(), pod_sum(&containers, &|n| n == name))).collect()
+}
+
 /// What the scheduler reserves of one resource for a pod: the sum over its containers and the init containers that stay,
 /// or what the most demanding of the other init containers needs at its time, if that is more.
 pub fn pod_amount(pod: &PodSpec, resource: &str) -> Amount {
@@ -72,6 +107,12 @@ fn containers(group: Group, address: &HeadAddress, config: &PlanConfig) -> Vec<C
 
 fn wanted_pods(group: &WorkerGroupSpec) -> u32 {
     group.wanted_replicas().saturating_mul(group.hosts()).max(0).unsigned_abs()
+}
+
+/// As many as a group has when it is as small as it may be.
+pub(crate) fn pods_at_least(group: &WorkerGroupSpec) -> u32 {
+    let replicas = if group.suspend == Some(true) { 0 } else { group.min_replicas.unwrap_or(0) };
+    replicas.saturating_mul(group.hosts()).max(0).unsigned_abs()
 }
 
 fn pod_sum(containers: &[Container], counts: &dyn Fn(&str) -> bool) -> Amount {

@@ -24,6 +24,7 @@ use crate::config::Config;
 use crate::observe::nodes;
 use crate::observe::watch::{self, Observed, Report, Scope};
 use crate::plan::Note;
+use crate::plan::build::pod_group::pod_group_kind;
 use crate::plan::config::PlanConfig;
 use crate::ray::head::Route;
 use crate::ray::poller::Poller;
@@ -61,7 +62,8 @@ impl Controllers {
             some => some.iter().cloned().map(Some).collect(),
         };
         let route = openshift.then_some(Kind::Route);
-        let others: Vec<Kind> = watch::OTHERS.into_iter().chain(route).collect();
+        let pod_groups = config.batch_scheduler.and_then(pod_group_kind);
+        let others: Vec<Kind> = watch::OTHERS.into_iter().chain(route).chain(pod_groups).collect();
         let scope = |namespace| Scope { namespace, others: others.clone() };
         let scopes: Vec<Scope> = namespaces.into_iter().map(scope).collect();
         let mut expected: BTreeSet<String> = scopes.iter().flat_map(Scope::needed).collect();

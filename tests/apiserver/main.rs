@@ -16,6 +16,7 @@ mod creation;
 mod deletion;
 mod denial;
 mod faults;
+mod gangs;
 mod ingress;
 mod invalid;
 mod joining;

@@ -10,5 +10,6 @@ mod login;
 mod network;
 mod plans;
 mod pods;
+mod scheduling;
 mod services;
 mod start;

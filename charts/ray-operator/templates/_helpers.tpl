@@ -86,6 +86,15 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end -}}
 
+{{- /* Who schedules the pods; `enabled` alone is KubeRay's old way to say volcano. */ -}}
+{{- define "ray-operator.batchScheduler" -}}
+{{- if .Values.batchScheduler.name -}}
+{{- .Values.batchScheduler.name -}}
+{{- else if .Values.batchScheduler.enabled -}}
+volcano
+{{- end -}}
+{{- end -}}
+
 {{- /* What the operator asks of the API server for Ray clusters. The same rules in a ClusterRole or in Roles. */ -}}
 {{- define "ray-operator.rules" -}}
 - apiGroups: [ray.io]
@@ -131,6 +140,16 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
   resources: [services/proxy]
   verbs: [get]
 {{- end }}
+{{- if eq (include "ray-operator.batchScheduler" .) "volcano" }}
+- apiGroups: [scheduling.volcano.sh]
+  resources: [podgroups]
+  verbs: [get, list, watch, create, patch, delete]
+{{- end }}
+{{- if eq (include "ray-operator.batchScheduler" .) "scheduler-plugins" }}
+- apiGroups: [scheduling.x-k8s.io]
+  resources: [podgroups]
+  verbs: [get, list, watch, create, patch, delete]
+{{- end }}
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create, patch]
@@ -151,8 +170,17 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if and .Values.image.digest (not (regexMatch "^sha256:[0-9a-f]{64}$" .Values.image.digest)) -}}
 {{- fail (printf "image.digest is %q: it must be \"sha256:\" and 64 hex digits." .Values.image.digest) -}}
 {{- end -}}
-{{- if or .Values.batchScheduler.enabled .Values.batchScheduler.name -}}
-{{- fail "batchScheduler is set: this release does not schedule pods in gangs. Remove it, or stay on KubeRay for the clusters that need it." -}}
+{{- $schedulers := list "" "volcano" "yunikorn" "kai-scheduler" "scheduler-plugins" -}}
+{{- if not (has .Values.batchScheduler.name $schedulers) -}}
+{{- fail (printf "batchScheduler.name is %q: it must be volcano, yunikorn, kai-scheduler or scheduler-plugins." .Values.batchScheduler.name) -}}
+{{- end -}}
+{{- if and .Values.batchScheduler.enabled .Values.batchScheduler.name -}}
+{{- fail "batchScheduler.enabled and batchScheduler.name are both set. Keep the name: enabled is an old way to say volcano." -}}
+{{- end -}}
+{{- range .Values.featureGates -}}
+{{- if and (eq .name "KubernetesWAS") .enabled -}}
+{{- fail "feature gate KubernetesWAS is not in this release. Remove it, and choose a batchScheduler.name for gangs." -}}
+{{- end -}}
 {{- end -}}
 {{- if eq .Values.operatorCommand "/manager" -}}
 {{- fail "operatorCommand is /manager, KubeRay's program. Remove operatorCommand and image from the values that you took over." -}}

@@ -3,7 +3,7 @@
 //! The order decides where things stand in lists, and which of two settings wins. It is KubeRay's:
 //! template → init container that waits (worker) → labels, start parameters, annotations → autoscaler (head) → fault
 //! tolerance → metrics port → login token → TLS → history collector → sidecars from the settings → default metadata →
-//! shared memory → command → environment → probes → owner.
+//! shared memory → command → environment → probes → owner → batch scheduler.
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 
@@ -12,7 +12,7 @@ use super::rbac::Account;
 use super::start_params::{self, StartParams};
 use super::{
     Built, Group, Identity, Remark, autoscaler, collector, command, env, fault_tolerance, login, metadata, own_start,
-    ports, probes, volumes, wait_gcs,
+    ports, probes, scheduling, volumes, wait_gcs,
 };
 use crate::api::RayCluster;
 use crate::api::names;
@@ -123,7 +123,9 @@ fn build(group: Group, mut draft: Draft, identity: Identity, config: &PlanConfig
     }
 
     meta.name = Some(name(group, identity, config));
-    Built { pod: Pod { metadata: meta, spec: Some(draft.into_spec()), status: None }, remarks }
+    let mut spec = draft.into_spec();
+    scheduling::apply(group, &mut meta, &mut spec, config);
+    Built { pod: Pod { metadata: meta, spec: Some(spec), status: None }, remarks }
 }
 
 /// Deterministic, so that a repeated create meets its first. A name in the template is ignored: all pods of a group

@@ -73,7 +73,9 @@ pub(crate) fn name(cluster: &RayCluster, orphan: bool) -> String {
 /// The Job. As an `orphan` it has no owner and goes by itself some time after its end: what a cluster owns is deleted
 /// before it when it is deleted in the foreground.
 pub(crate) fn redis_cleanup(cluster: &RayCluster, orphan: bool, config: &PlanConfig) -> Manifest {
-    let head = head_pod(cluster, Identity::default(), config).pod;
+    // No gang waits for it, and it waits for no gang.
+    let alone = PlanConfig { batch_scheduler: None, ..config.clone() };
+    let head = head_pod(cluster, Identity::default(), &alone).pod;
     let mut marks = head.metadata.annotations.unwrap_or_default();
     marks.retain(|key, _| key != annotations::TEMPLATE_PARTS && key != annotations::RECREATE_HASH);
     let mut all = head.metadata.labels.unwrap_or_default();

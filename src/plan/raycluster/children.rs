@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::Scene;
 use crate::api::children::Kind;
-use crate::api::names::annotations;
+use crate::api::names::{annotations, labels};
 use crate::observe::seen::ChildView;
 use crate::plan::{Action, Manifest, Object, Stage, Step, Target};
 
@@ -88,6 +88,10 @@ impl Scene<'_> {
 fn differs(there: &ChildView, wanted: &Value) -> bool {
     let hash = wanted.pointer("/metadata/annotations").and_then(|a| a.get(annotations::APPLIED_HASH));
     let made_as = there.meta.annotations.get(annotations::APPLIED_HASH);
+    // Without the label the watch does not see it.
+    if !there.meta.labels.contains_key(labels::CLUSTER) {
+        return true;
+    }
     if let (Some(made_as), Some(hash)) = (made_as, hash)
         && hash != made_as.as_str()
     {

@@ -8,6 +8,7 @@ mod conditions;
 mod deletion;
 mod entry;
 mod finalizer;
+mod gang;
 mod group;
 mod head;
 mod later;
@@ -143,13 +144,16 @@ pub fn plan(cluster: &RayCluster, seen: &Seen, now: Timestamp, config: &PlanConf
     }
     let mut faults = validation::raycluster(cluster);
     faults.extend(later::refused(cluster));
+    faults.extend(gang::refused(&scene));
     let mut part = Part::default();
     let suspension = suspend::stand(&scene, faults.is_empty());
     if faults.is_empty() {
         if suspension.wants_no_pods() {
             part.add(suspend::remove_pods(&scene));
+            part.add(gang::remove(&scene));
         } else {
             part.add(autoscaling::plan(&scene));
+            part.add(gang::plan(&scene));
             part.add(login::plan(&scene));
             part.add(network::plan(&scene));
             part.add(claim::plan(&scene));

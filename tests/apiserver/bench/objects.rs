@@ -4,7 +4,8 @@ use kube::Client;
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::Value;
 
-const CLUSTER_SCOPED: [&str; 6] = [
+const CLUSTER_SCOPED: [&str; 7] = [
+    "CustomResourceDefinition",
     "Namespace",
     "Node",
     "ClusterRole",
