@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::bench::record::Now;
-use crate::bench::{Bench, cluster, objects, run};
+use crate::bench::{Bench, cluster, run};
 
 fn name(pod: &Value) -> String {
     pod["metadata"]["name"].as_str().unwrap_or_default().to_owned()
