@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::bench::call::Call;
 use crate::bench::record::Now;
-use crate::bench::{Bench, Operator, cluster, objects, run};
+use crate::bench::{Bench, Fate, Operator, cluster, objects, run};
 
 fn scaled(replicas: i32) -> Value {
     let mut object = cluster("one", &[("w", replicas)]);
@@ -105,6 +105,31 @@ fn a_new_pod_never_bears_the_name_of_a_victim() {
         bench.settle().await;
         assert_eq!(counts(&operator), (1, 0));
         assert!(!worker_names(&bench.record.now()).contains(&victim));
+    });
+}
+
+#[test]
+fn a_worker_that_ended_waits_for_the_autoscaler_to_name_it() {
+    run(async {
+        let bench = Bench::new("autoscaling-drained").await;
+        let operator = bench.operator().await;
+        let mut object = scaled(2);
+        object["spec"]["autoscalerOptions"] = json!({"version": "v2"});
+        bench.ready_cluster(&object, 3).await;
+        let drained = bench.record.now().workers("one")[0].clone();
+        let name = drained["metadata"]["name"].as_str().expect("a name");
+        bench.kubelet.ray_ends(&drained, 0).await;
+        bench
+            .until("its end is seen", |now| {
+                now.get("RayCluster", "one").is_some_and(|c| c["status"]["readyWorkerReplicas"] == 1)
+            })
+            .await;
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        assert_eq!(counts(&operator), (3, 0), "the autoscaler has its turn");
+        choose(&bench, 1, &[name]).await;
+        bench.until("it goes", |now| now.is_ready("one") && now.workers("one").len() == 1).await;
+        bench.settle().await;
+        assert_eq!(counts(&operator), (3, 1), "and nobody comes for it");
     });
 }
 
@@ -257,6 +282,35 @@ fn an_account_of_somebody_else_is_left_alone_and_named() {
         let account = json!({"headGroupSpec": {"template": {"spec": {"serviceAccountName": "one"}}}});
         bench.edit("one", json!({"spec": account})).await;
         bench.until("it is used once it is named", |now| now.is_ready("one")).await;
+    });
+}
+
+/// The bench's API server does not look up ServiceAccounts; this is what one that does says.
+#[test]
+fn an_account_that_is_missing_is_named_and_heals() {
+    run(async {
+        let bench = Bench::new("autoscaling-missing").await;
+        let operator = bench.operator().await;
+        let words = format!(
+            "pods \"one-head-abcde\" is forbidden: error looking up service account {}/mine: serviceaccount \"mine\" not found",
+            bench.namespace
+        );
+        operator.proxy().rule(move |call| match call.is("create", "pods") {
+            true => Fate::Refuse(403, words.clone()),
+            false => Fate::Forward,
+        });
+        let mut object = scaled(0);
+        object["spec"]["headGroupSpec"]["template"]["spec"]["serviceAccountName"] = "mine".into();
+        bench.apply(&object).await;
+        let reason = "AutoscalerServiceAccountNotFound";
+        let now = bench.until("it says so", |now| now.condition("one", "Ready").reason == reason).await;
+        let message = now.condition("one", "Ready").message;
+        assert!(message.contains("serviceaccount \"mine\" not found") && message.contains("create it"), "{message}");
+        bench.until("an event says so", |now| !now.events(reason).is_empty()).await;
+        tokio::time::sleep(Duration::from_secs(8)).await;
+        assert_eq!(bench.record.now().events(reason).len(), 1, "once");
+        operator.proxy().no_rule();
+        bench.until("it heals", |now| now.is_ready("one")).await;
     });
 }
 

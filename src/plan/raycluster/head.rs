@@ -28,7 +28,7 @@ pub(super) fn plan(scene: &Scene<'_>) -> Part {
         part.steps.push(scene.delete_pod(extra, "DeletedHeadPod", why));
     }
     for (pod, why, died) in &dead {
-        let wait_until = *died + pace::delay(pace::quick_failures(pod, *died));
+        let wait_until = pace::replaced_at(scene, pod, *died);
         if live.is_empty() && wait_until > scene.now {
             part.look_again = super::earliest(part.look_again, Some(wait_until));
             continue;

@@ -3,14 +3,19 @@
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
+use super::Scene;
 use super::standing::{Standing, standing};
-use crate::api::names::annotations;
+use crate::api::names::{annotations, labels};
 use crate::observe::seen::PodView;
+use crate::plan::build::{autoscaler, command};
 
 /// A pod that lived this long was healthy once: its end starts the count anew.
 const HEALTHY: SignedDuration = SignedDuration::from_mins(10);
 const FIRST_DELAY_SECONDS: i64 = 10;
 const LONGEST_DELAY_SECONDS: i64 = 300;
+/// Ray's autoscaler v2 ends an idle worker's Ray first and names the pod some seconds later. Were it replaced before, the
+/// autoscaler would find nobody to name, and the group would never shrink.
+const TURN_OF_THE_AUTOSCALER: SignedDuration = SignedDuration::from_secs(30);
 
 /// Failures in a row soon after start, counting this pod's.
 pub(super) fn quick_failures(pod: &PodView, died: Timestamp) -> u32 {
@@ -50,6 +55,16 @@ pub(super) fn delay(quick_failures: u32) -> SignedDuration {
             SignedDuration::from_secs(doubled.min(LONGEST_DELAY_SECONDS))
         }
     }
+}
+
+/// When a dead pod may be replaced.
+pub(super) fn replaced_at(scene: &Scene<'_>, pod: &PodView, died: Timestamp) -> Timestamp {
+    let autoscaled = autoscaler::is_on(scene.cluster) && command::autoscaler_version(scene.cluster) != Some("v1");
+    let turn = match autoscaled && pod.label(labels::NODE_TYPE) == "worker" {
+        true => TURN_OF_THE_AUTOSCALER,
+        false => SignedDuration::ZERO,
+    };
+    died + delay(quick_failures(pod, died)).max(turn)
 }
 
 #[cfg(test)]

@@ -52,8 +52,7 @@ impl Replica<'_> {
     pub(super) fn plan(&self, seats: Option<&BTreeMap<u32, Member<'_>>>, taken: &mut BTreeSet<String>) -> Part {
         let Some(seats) = seats.filter(|s| !s.is_empty()) else { return self.fill(&BTreeMap::new(), taken) };
         let deaths = seats.values().filter_map(|m| Some((m.pod, m.dead.as_ref()?)));
-        let ready_at =
-            deaths.clone().map(|(pod, (_, died))| *died + pace::delay(pace::quick_failures(pod, *died))).max();
+        let ready_at = deaths.clone().map(|(pod, (_, died))| pace::replaced_at(self.scene, pod, *died)).max();
         match ready_at {
             Some(at) if at > self.scene.now => Part { look_again: Some(at), ..Part::default() },
             Some(_) => self.replace(seats, "a host of its replica is dead, and they are replaced together", taken),

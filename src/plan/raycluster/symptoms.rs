@@ -65,7 +65,7 @@ pub(super) fn crash_loop(scene: &Scene<'_>) -> Symptom {
                 "Pod {} died soon after its start, {quick} in a row in its place ({why}{}); the next one comes at {}",
                 pod.meta.name,
                 pod.ray().map(last_words).unwrap_or_default(),
-                at(died + pace::delay(quick)),
+                at(pace::replaced_at(scene, pod, died)),
             );
             return Some(("CrashLoop", text));
         }

@@ -29,6 +29,8 @@ pub enum Fate {
     Forward,
     /// The API server never sees it; this status is the answer, with `Retry-After` if given.
     Answer(u16, Option<u32>),
+    /// The API server never sees it; this status with these words is the answer.
+    Refuse(u16, String),
     /// The API server never sees it; the connection breaks.
     Drop,
     /// This is done first, then it is forwarded.
@@ -165,6 +167,10 @@ impl Proxy {
                 self.calls.lock().expect("the calls")[at].code = code;
                 return Ok(refusal(code, retry_after));
             }
+            Fate::Refuse(code, words) => {
+                self.calls.lock().expect("the calls")[at].code = code;
+                return Ok(refusal_in_words(code, None, &words));
+            }
             Fate::After(first) => {
                 first.await;
                 None
@@ -245,7 +251,12 @@ pub fn whole(body: impl Into<Bytes>) -> UnsyncBoxBody<Bytes, io::Error> {
 
 /// A Status as the API server would send it.
 pub fn refusal(code: u16, retry_after: Option<u32>) -> Answer {
+    refusal_in_words(code, retry_after, "refused by the test")
+}
+
+fn refusal_in_words(code: u16, retry_after: Option<u32>, words: &str) -> Answer {
     let reason = match code {
+        403 => "Forbidden",
         409 => "Conflict",
         429 => "TooManyRequests",
         503 => "ServiceUnavailable",
@@ -253,7 +264,7 @@ pub fn refusal(code: u16, retry_after: Option<u32>) -> Answer {
     };
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "status": "Failure", "metadata": {},
-        "message": "refused by the test", "reason": reason, "code": code,
+        "message": words, "reason": reason, "code": code,
     });
     let mut answer = Response::builder().status(code).header(CONTENT_TYPE, "application/json");
     if let Some(seconds) = retry_after {
