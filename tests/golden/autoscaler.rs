@@ -79,6 +79,30 @@ spec:
 }
 
 #[test]
+fn what_is_added_can_log_in() {
+    let given = "
+metadata: {name: c}
+spec:
+  rayVersion: 2.52.0
+  enableInTreeAutoscaling: true
+  authOptions: {mode: token}
+  autoscalerOptions: {env: [{name: LAST, value: $(RAY_AUTH_TOKEN)}]}
+  historyServerOptions: {collectorOptions: {image: i, env: [{name: STORAGE_BACKEND, value: local}]}}
+  headGroupSpec: {template: {spec: {containers: [{name: ray}]}}}
+";
+    let pod = head(&cluster(given));
+    for (place, name) in [(1, "autoscaler"), (2, "ray-history-collector")] {
+        let container = &pod["spec"]["containers"][place];
+        assert_eq!(container["name"], name);
+        let all = env(container);
+        assert!(all.iter().any(|v| v == "RAY_AUTH_MODE=token"), "{name}: {all:?}");
+        assert!(all.iter().any(|v| v.starts_with("RAY_AUTH_TOKEN <- ")), "{name}: {all:?}");
+    }
+    let own = env(autoscaler(&pod).unwrap());
+    assert_eq!(own.last().unwrap(), "LAST=$(RAY_AUTH_TOKEN)", "the user's may refer to it");
+}
+
+#[test]
 fn under_a_login_shell() {
     let given = "
 metadata: {name: scaled}
