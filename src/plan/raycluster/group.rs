@@ -59,7 +59,24 @@ pub(super) fn plan(scene: &Scene<'_>, group: &WorkerGroupSpec) -> Part {
     }
 
     let there = slots.len();
-    for slot in surplus(&slots, wanted, autoscaler_decides(scene)) {
+    let mut taken = scene.taken_names();
+    // Victims stay on the list for a while after they are gone; a new pod must not bear the name of one.
+    taken.extend(named.iter().map(|name| (*name).to_owned()));
+    let replica = |slot, before| Replica {
+        scene,
+        group,
+        slot,
+        hosts: hosts.min(HOSTS_PER_PLAN),
+        wanted,
+        before,
+        leaving: &leaving,
+    };
+    let broken: BTreeSet<u32> = slots
+        .iter()
+        .filter(|(slot, seats)| replica(**slot, there).is_broken(seats, &taken))
+        .map(|(slot, _)| *slot)
+        .collect();
+    for slot in surplus(&slots, wanted, autoscaler_decides(scene), &broken) {
         for member in slots.remove(&slot).into_iter().flat_map(BTreeMap::into_values) {
             let why = format!(
                 "group {} wants {wanted} of its {} replicas{}",
@@ -78,13 +95,8 @@ pub(super) fn plan(scene: &Scene<'_>, group: &WorkerGroupSpec) -> Part {
         .collect::<Vec<u32>>();
     free.extend(slots.keys());
     free.sort_unstable();
-    let mut taken = scene.taken_names();
-    // Victims stay on the list for a while after they are gone; a new pod must not bear the name of one.
-    taken.extend(named.iter().map(|name| (*name).to_owned()));
     for slot in free {
-        let replica =
-            Replica { scene, group, slot, hosts: hosts.min(HOSTS_PER_PLAN), wanted, before, leaving: &leaving };
-        part.add(replica.plan(slots.get(&slot), &mut taken));
+        part.add(replica(slot, before).plan(slots.get(&slot), &mut taken));
     }
     part
 }
@@ -137,15 +149,16 @@ fn seat(members: Vec<Member<'_>>, hosts: u32) -> (Slots<'_>, Vec<&PodView>) {
     (slots, doubles)
 }
 
-/// The slots to give up, least harm first: dead, unscheduled, not running, not Ready, newest, highest.
-fn surplus(slots: &Slots<'_>, wanted: usize, only_dead: bool) -> Vec<u32> {
+/// The slots to give up, least harm first: broken (they would have to be replaced), unscheduled, not running, not Ready,
+/// newest, highest.
+fn surplus(slots: &Slots<'_>, wanted: usize, only_broken: bool, broken: &BTreeSet<u32>) -> Vec<u32> {
     let mut ranked: Vec<u32> = slots.keys().copied().collect();
     let harm = |slot: &u32| {
         let members = &slots[slot];
         let worst = members
             .values()
             .map(|m| match m {
-                Member { dead: Some(_), .. } => 0,
+                _ if broken.contains(slot) => 0,
                 Member { pod, .. } if pod.node.is_none() => 1,
                 Member { pod, .. } if !pod.is_running() => 2,
                 Member { pod, .. } if !pod.is_ready() => 3,
@@ -156,8 +169,8 @@ fn surplus(slots: &Slots<'_>, wanted: usize, only_dead: bool) -> Vec<u32> {
         (worst, Reverse(members.values().filter_map(|m| m.pod.meta.created).max()), Reverse(*slot))
     };
     ranked.sort_by_key(harm);
-    if only_dead {
-        ranked.retain(|slot| slots[slot].values().any(|m| m.dead.is_some()));
+    if only_broken {
+        ranked.retain(|slot| broken.contains(slot));
     }
     ranked.truncate(slots.len().saturating_sub(wanted));
     ranked

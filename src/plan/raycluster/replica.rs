@@ -63,6 +63,11 @@ impl Replica<'_> {
         }
     }
 
+    /// Whether it cannot stay as it is.
+    pub(super) fn is_broken(&self, seats: &BTreeMap<u32, Member<'_>>, taken: &BTreeSet<String>) -> bool {
+        seats.values().any(|m| m.dead.is_some()) || self.torn(seats, taken).is_some()
+    }
+
     /// Why a replica whose pods all live has to be replaced nevertheless. One that is still being made is not torn: its
     /// missing hosts have never been there, and none of the others has been Ready.
     fn torn(&self, seats: &BTreeMap<u32, Member<'_>>, taken: &BTreeSet<String>) -> Option<&'static str> {
