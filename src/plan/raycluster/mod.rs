@@ -161,7 +161,6 @@ pub fn plan(cluster: &RayCluster, seen: &Seen, now: Timestamp, config: &PlanConf
             part.add(entry::plan(&scene));
             part.add(stamps::adopt(&scene));
             part.add(stamps::report_lost(&scene));
-            part.add(stamps::replace_stuck(&scene));
             match stamps::recreation(&scene) {
                 Recreation::Due => part.add(stamps::recreate(&scene)),
                 Recreation::Under => part.add(head::plan(&scene)),
@@ -173,6 +172,8 @@ pub fn plan(cluster: &RayCluster, seen: &Seen, now: Timestamp, config: &PlanConf
                     part.add(group::removed(&scene));
                 }
             }
+            let stuck = stamps::replace_stuck(&scene, &part.steps);
+            part.add(stuck);
         }
     }
     if faults.is_empty() {

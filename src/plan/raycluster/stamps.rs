@@ -96,13 +96,15 @@ pub(super) fn recreate(scene: &Scene<'_>) -> Part {
 }
 
 /// Pods that cannot get anywhere and whose template has been changed since: the change is meant to help them, and
-/// nothing that runs is lost with them. Their successors come in the next pass.
-pub(super) fn replace_stuck(scene: &Scene<'_>) -> Part {
+/// nothing that runs is lost with them. Their successors come in the next pass. `steps`: what is about to be done; pods
+/// that go anyway are left out.
+pub(super) fn replace_stuck(scene: &Scene<'_>, steps: &[Step]) -> Part {
     let mut part = Part::default();
+    let goes = |pod: &PodView| steps.iter().any(|s| matches!(&s.action, Action::Delete(t) if t.uid == pod.meta.uid));
     for pod in scene.pods.iter().filter(|p| standing(p, scene.now) == Standing::Live && is_stamped(p)) {
         let Some(group) = scene.group_of(pod) else { continue };
         let changed = stamp::changed_parts(pod.annotation(annotations::TEMPLATE_PARTS), group);
-        if changed.is_empty() || !is_stuck(pod) {
+        if changed.is_empty() || !is_stuck(pod) || goes(pod) {
             continue;
         }
         let reason = if group.is_head() { "DeletedHeadPod" } else { "DeletedWorkerPod" };
