@@ -159,8 +159,13 @@ fn deleted_in_the_foreground_the_job_is_not_swept_away() {
         let bench = Bench::new("redis-foreground").await;
         let operator = bench.operator().await;
         bench.ready_cluster(&with_redis(300), 2).await;
+        let worker = bench.record.now().workers("one")[0]["metadata"]["name"].as_str().expect("a name").to_owned();
+        objects::edit(&bench.pods(), &worker, &json!({"metadata": {"finalizers": [THEIRS]}})).await;
         bench.clusters().delete("one", &DeleteParams::foreground()).await.expect("to delete it");
         let now = bench.until("the Job is there", |now| now.all("Job").len() == 1).await;
+        // When a child goes, the garbage collector looks at all the others of its owner.
+        objects::edit(&bench.pods(), &worker, &json!({"metadata": {"finalizers": null}})).await;
+        bench.until("the worker is gone", |now| now.all("Pod").is_empty()).await;
         tokio::time::sleep(Duration::from_secs(3)).await;
         let jobs = bench.record.now();
         let name = jobs.all("Job")[0]["metadata"]["name"].as_str().expect("a name");

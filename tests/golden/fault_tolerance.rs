@@ -5,6 +5,7 @@ use k8s_openapi::jiff::Timestamp;
 use ray_operator::api::RayCluster;
 use ray_operator::api::children::Kind;
 use ray_operator::observe::seen::Seen;
+use ray_operator::plan::config::PlanConfig;
 use ray_operator::plan::raycluster::plan;
 use ray_operator::plan::{Action, Object, Stage, Step};
 use serde_json::{Value, json};
@@ -116,6 +117,30 @@ fn the_cleanup_job() {
         assert!(hash.is_some());
         snapshot(name, &json!(c).to_string(), &job);
     }
+}
+
+#[test]
+fn finalizers_of_others_stay_as_they_are() {
+    let mut c = cluster(&given("{}", OPTIONS, "{}", ""));
+    c.metadata.resource_version = Some("7".to_owned());
+    c.metadata.finalizers = Some(vec!["example.com/a".to_owned(), "example.com/b".to_owned()]);
+    let patch = |c: &RayCluster, config: &PlanConfig| {
+        let steps = plan(c, &Seen::default(), Timestamp::UNIX_EPOCH, config).steps;
+        steps.into_iter().find_map(|step| match step.action {
+            Action::Patch(own) if own.kind == Kind::RayCluster => Some((step.stage, own.value)),
+            _ => None,
+        })
+    };
+    let of = |all: &[&str]| json!({"metadata": {"uid": "6f1c", "resourceVersion": "7", "finalizers": all}});
+    let ours = "ray.io/gcs-ft-redis-cleanup-finalizer";
+    let added = of(&["example.com/a", "example.com/b", ours]);
+    assert_eq!(patch(&c, &config()), Some((Stage::Guard, added)));
+
+    let off = PlanConfig { redis_cleanup: false, ..config() };
+    assert_eq!(patch(&c, &off), None);
+    c.metadata.finalizers = Some(vec!["example.com/a".to_owned(), ours.to_owned(), "example.com/b".to_owned()]);
+    assert_eq!(patch(&c, &off), Some((Stage::Others, of(&["example.com/a", "example.com/b"]))));
+    assert_eq!(patch(&c, &config()), None, "it is there");
 }
 
 fn with_claim(storage: &str) -> (String, Value) {
