@@ -68,8 +68,9 @@ impl ChildWire {
             self.metadata.owner_references.iter_mut().flatten().for_each(|o| o.controller = Some(true));
         }
         let mut meta = meta::view(self.metadata);
-        // A claim that is to outlive its cluster has no owner; the label says whose it is.
-        if kind == Kind::PersistentVolumeClaim
+        // A claim that is to outlive its cluster has no owner, nor has a Job that a deleted cluster waits for; the label says
+        // whose it is.
+        if matches!(kind, Kind::PersistentVolumeClaim | Kind::Job)
             && free
             && let Some(cluster) = meta.labels.get(labels::CLUSTER)
         {
