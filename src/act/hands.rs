@@ -28,8 +28,9 @@ const DEADLINE: Duration = Duration::from_secs(30);
 pub const STEPS_PER_PASS: usize = 100;
 /// Requests in flight for one object at most.
 const WIDEST: usize = 16;
-/// A create can be answered "not found" for this; else it is the kind that the API server does not find.
-const NO_NAMESPACE: &str = "namespaces \"";
+/// A create can be answered `namespaces "x" not found`, or so of a Role that is to be bound; else it is the kind that the
+/// API server does not find.
+const NO_SUCH_OBJECT: &str = "\" not found";
 const FIRST_RETRY_SECONDS: i64 = 1;
 const LONGEST_RETRY_SECONDS: i64 = 30;
 
@@ -190,7 +191,7 @@ impl Hands {
                 view.apply(&self.index);
                 Ok(Effect::Found)
             }
-            Err(kube::Error::Api(status)) if status.code == 404 && !status.message.contains(NO_NAMESPACE) => {
+            Err(kube::Error::Api(status)) if status.code == 404 && !status.message.contains(NO_SUCH_OBJECT) => {
                 let kind = action.kind();
                 let message = format!(
                     "the API server does not know {} {}: install what it belongs to, or its CRD",

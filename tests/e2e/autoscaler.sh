@@ -8,8 +8,7 @@ autoscaled_life() {
   local cluster=$1 group=workers chosen began account=system:serviceaccount:$NS:$2
   chosen=$(mktemp)
   # All that the autoscaler ever names.
-  kubectl -n "$NS" get raycluster "$cluster" --watch \
-    -o "jsonpath={range .spec.workerGroupSpecs[0].scaleStrategy.workersToDelete[*]}{@}{\"\n\"}{end}" >"$chosen" 2>/dev/null &
+  kubectl -n "$NS" get raycluster "$cluster" --watch -o json >"$chosen" 2>/dev/null &
   watcher=$!
   trap 'kill "$watcher" 2>/dev/null; kubectl delete namespace "$NS" --ignore-not-found --wait=false >/dev/null 2>&1' EXIT
   count_living "$cluster" worker 0 || fail "there are workers already: $(living "$cluster" worker)"
@@ -50,7 +49,19 @@ PY
   say "the other ends: no worker is left"
 
   local deleted named
-  named=$(sort -u "$chosen" | sed '/^$/d')
+  named=$(python3 -c '
+import json, sys
+text, names = sys.stdin.read(), set()
+decoder = json.JSONDecoder()
+while text.strip():
+    try:
+        seen, end = decoder.raw_decode(text.lstrip())
+    except ValueError:
+        break  # the last object may be half written
+    text = text.lstrip()[end:]
+    for group in seen["spec"].get("workerGroupSpecs", []):
+        names.update((group.get("scaleStrategy") or {}).get("workersToDelete") or [])
+print("\n".join(sorted(names)))' <"$chosen")
   # "Deleted pods a, b: why; c: why"
   deleted=$(events "$cluster" | sed -n 's/^DeletedWorkerPod\t//p' | grep -o "$cluster-$group-worker-[a-z0-9]*" | sort -u)
   [ "$(wc -l <<<"$deleted")" = 2 ] || fail "two workers were deleted in all: $(events "$cluster")"

@@ -7,7 +7,7 @@ use super::{Part, Scene};
 use crate::api::raycluster::WorkerGroupSpec;
 use crate::plan::build::rbac::{self, Account};
 use crate::plan::build::{autoscaler, command};
-use crate::plan::{Manifest, Object, Stage};
+use crate::plan::{Object, Stage};
 
 /// The ServiceAccount (unless the user names one), the Role and the RoleBinding. They are made before the head that uses
 /// them, and stay as long as the cluster: also when the autoscaler is turned off, since a head that runs has it still.
@@ -17,20 +17,24 @@ pub(super) fn plan(scene: &Scene<'_>) -> Part {
     let mut accounts: BTreeSet<String> = accounts_in_use(scene).map(str::to_owned).collect();
     accounts.insert(account.name);
     let wishes = [
-        rbac::service_account(scene.cluster).map(|m| (m, "CreatedServiceAccount", "UpdatedServiceAccount")),
-        Some((rbac::role(scene.cluster), "CreatedRole", "UpdatedRole")),
-        Some((rbac::role_binding(scene.cluster, &accounts), "CreatedRoleBinding", "UpdatedRoleBinding")),
+        rbac::service_account(scene.cluster)
+            .map(|m| (m, Stage::Guard, "CreatedServiceAccount", "UpdatedServiceAccount")),
+        Some((rbac::role(scene.cluster), Stage::Guard, "CreatedRole", "UpdatedRole")),
+        // The API server looks at the Role when it is bound: it must be there.
+        Some((
+            rbac::role_binding(scene.cluster, &accounts),
+            Stage::Services,
+            "CreatedRoleBinding",
+            "UpdatedRoleBinding",
+        )),
     ];
-    let steps = wishes.into_iter().flatten().filter_map(|(manifest, created, updated)| {
-        scene.fulfil(wish(manifest, created, updated, scene.heads().next().is_some()))
+    // A new cluster's first event tells of all that came with its head.
+    let tell = scene.heads().next().is_some();
+    let steps = wishes.into_iter().flatten().filter_map(|(manifest, stage, created, updated)| {
+        scene.fulfil(Wish { object: Object::Other(manifest), stage, created, updated, tell })
     });
     part.steps.extend(steps);
     part
-}
-
-/// A new cluster's first event tells of all that came with its head.
-fn wish(manifest: Manifest, created: &'static str, updated: &'static str, tell: bool) -> Wish {
-    Wish { object: Object::Other(manifest), stage: Stage::Guard, created, updated, tell }
 }
 
 /// What head pods run as in which an autoscaler is at work: they keep their rights when the template names another.
