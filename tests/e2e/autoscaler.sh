@@ -1,7 +1,7 @@
 # One life under Ray's autoscaler: from no worker to two, down to one, down to none. Sourced by its cases.
 
 # Runs Python in the head; standard input is the program.
-ray_program() { in_head "$1" python -; }
+ray_program() { in_head "$1" python -W ignore -; }
 
 # autoscaled_life CLUSTER ACCOUNT: the cluster is Ready without workers; its head runs as that ServiceAccount.
 autoscaled_life() {
@@ -16,7 +16,7 @@ autoscaled_life() {
 
   ray_program "$cluster" <<'PY' >/dev/null || fail "the two actors do not start: $(autoscaler_log "$cluster")"
 import ray
-ray.init(address="auto", namespace="e2e", log_to_driver=False)
+ray.init(address="auto", namespace="e2e", log_to_driver=False, logging_level="ERROR")
 @ray.remote(num_cpus=1)
 class Busy:
     def node(self):
@@ -36,7 +36,7 @@ PY
   [ "$(comm -12 <(echo "$both") <(echo "$kept") | wc -l)" = 1 ] || fail "another worker took its place: $both / $kept"
   ray_program "$cluster" <<'PY' >/dev/null || fail "the actor that still works was moved or lost"
 import ray
-ray.init(address="auto", namespace="e2e", log_to_driver=False)
+ray.init(address="auto", namespace="e2e", log_to_driver=False, logging_level="ERROR")
 ray.get(ray.get_actor("busy-1").node.remote(), timeout=60)
 PY
   say "one actor ends: its worker goes, the other's stays"
@@ -85,7 +85,7 @@ print("\n".join(sorted(names)))' <"$chosen")
 release() {
   ray_program "$1" <<PY >/dev/null || fail "$2 does not end"
 import ray
-ray.init(address="auto", namespace="e2e", log_to_driver=False)
+ray.init(address="auto", namespace="e2e", log_to_driver=False, logging_level="ERROR")
 ray.kill(ray.get_actor("$2"))
 PY
 }
