@@ -10,7 +10,7 @@ autoscaled_life() {
   # All that the autoscaler ever names.
   kubectl -n "$NS" get raycluster "$cluster" --watch -o json >"$chosen" 2>/dev/null &
   watcher=$!
-  trap 'kill "$watcher" 2>/dev/null; kubectl delete namespace "$NS" --ignore-not-found --wait=false >/dev/null 2>&1' EXIT
+  trap 'kill "$watcher" 2>/dev/null || true; kubectl delete namespace "$NS" --ignore-not-found --wait=false >/dev/null 2>&1' EXIT
   count_living "$cluster" worker 0 || fail "there are workers already: $(living "$cluster" worker)"
   began=$(now)
 

@@ -1,3 +1,4 @@
+# Only in the full run.
 # Ray's autoscaler v1 on real Ray, under a ServiceAccount of the user's own, which is missing at first.
 own_namespace e2e-autoscaler-v1
 source "$HERE/autoscaler.sh"
