@@ -172,7 +172,8 @@ impl Index {
         }
         let family = V::family(&mut inner);
         let known = family.find(&view.meta().namespace, &view.key()).cloned();
-        if known.as_ref().is_some_and(|k| k.meta().uid == view.meta().uid && k.version() > view.version()) {
+        // Also when it bears another uid: then it is late news of an earlier one of that name.
+        if known.as_ref().is_some_and(|k| k.version() > view.version()) {
             return Vec::new();
         }
         if view.meta().owner_uid.is_empty() {
@@ -423,5 +424,37 @@ impl Child for ChildView {
     }
     fn family(inner: &mut Inner) -> &mut Family<Self> {
         &mut inner.others
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod(uid: &str, version: &str) -> PodView {
+        let meta = Meta {
+            name: "worker".to_owned(),
+            namespace: "team".to_owned(),
+            uid: uid.to_owned(),
+            owner_uid: "cluster".to_owned(),
+            resource_version: version.to_owned(),
+            ..Meta::default()
+        };
+        PodView { meta, ..PodView::default() }
+    }
+
+    #[test]
+    fn late_news_of_an_earlier_bearer_of_the_name_changes_nothing() {
+        let index = Index::default();
+        let owner = Owner { namespace: "team".to_owned(), name: "c".to_owned(), uid: "cluster".to_owned() };
+        let uid = || index.seen(&owner).pods.get("worker").map(|p| p.meta.uid.clone());
+        // Our create was answered; only now the watch tells how an earlier pod came and went.
+        index.apply(pod("second", "7"));
+        assert_eq!(uid().as_deref(), Some("second"), "it is there");
+        index.apply(pod("first", "5"));
+        index.remove::<PodView>("team", "worker", "first", 6, Timestamp::UNIX_EPOCH);
+        assert_eq!(uid().as_deref(), Some("second"));
+        index.apply(pod("third", "9"));
+        assert_eq!(uid().as_deref(), Some("third"), "newer news does");
     }
 }

@@ -225,7 +225,8 @@ impl Driver {
     fn next(&self, owner: &Owner, more: bool, left: Vec<Step>, look_again: Option<Timestamp>) -> Action {
         let now = Timestamp::now();
         let failures = self.observed.index.failures(&owner.uid);
-        let retry = failures.iter().map(|f| f.retry_at).min();
+        // A failure whose time has come but that another one holds up is no reason to look again.
+        let retry = failures.iter().map(|f| f.retry_at).filter(|at| *at > now).min();
         let soon = match left.is_empty() {
             _ if more => Some(now),
             true => None,

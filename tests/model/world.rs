@@ -1,41 +1,24 @@
-//! A small model of what surrounds the planner: an API server, kubelets, users, and an operator whose view is behind,
-//! whose answers get lost and whose process dies between any two writes.
+//! The model as a whole, and one pass of the operator in it: see, plan, act, see again, say. Its answers get lost, and its
+//! process dies between any two writes.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use ray_operator::api::RayCluster;
+use ray_operator::act::status::difference;
 use ray_operator::api::children::Kind;
-use ray_operator::api::names::labels;
-use ray_operator::observe::index::{FOR_EVER, Index, Listed, Owner};
-use ray_operator::observe::seen::{
-    ContainerState, ContainerView, Failure, FailureKind, HeadFacts, PodCondition, PodView, RayNode, ServiceView,
-    Terminated,
-};
-use ray_operator::observe::wire::{PodWire, ServiceWire};
+use ray_operator::api::{RayCluster, RayClusterStatus, validation};
+use ray_operator::observe::seen::{Failure, FailureKind, Seen};
 use ray_operator::plan::config::PlanConfig;
-use ray_operator::plan::raycluster::plan;
-use ray_operator::plan::{Action, Manifest, Object, Stage, Step, Target};
-use serde::Deserialize;
-use serde_json::Value;
+use ray_operator::plan::{Action, Manifest, Object, Plan, Stage, Step};
+use serde_json::{Value, json};
 
-pub const UID: &str = "c0ffee00-0000-4000-8000-000000000001";
+use super::checks;
+use super::operator::{Head, Operator};
+use super::server::{Server, Stored, merge};
 
-fn owner() -> Owner {
-    Owner { namespace: "default".to_owned(), name: "model".to_owned(), uid: UID.to_owned() }
-}
-
-/// What a watch tells: a child as it is now, or that it is gone.
-#[derive(Clone, Debug)]
-enum News {
-    Pod(PodView),
-    PodGone(PodView),
-    Service(ServiceView),
-    ServiceGone(ServiceView),
-    Cluster(Box<RayCluster>),
-}
+/// The index remembers what went for two minutes.
+const LONGEST_LAG: SignedDuration = SignedDuration::from_secs(110);
 
 /// How the next write of the operator ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,568 +26,427 @@ pub enum Fate {
     Answered,
     /// It takes effect, but the answer never comes.
     AnswerLost,
-    /// It does not take effect.
-    Refused,
+    /// It does not take effect, and nothing is heard.
+    Lost,
+    /// It takes effect later, and nothing is heard.
+    Late,
     /// It takes effect, then the process dies.
     DiesAfter,
     /// The process dies before it.
     DiesBefore,
+    /// The process dies, and it takes effect later.
+    DiesLate,
+    /// Somebody else has just made a pod of the name that is to be created.
+    Squatted,
 }
 
 /// How the planner is run: the real one, or one with a planted defect.
-pub type Planner = fn(
-    &RayCluster,
-    &ray_operator::observe::seen::Seen,
-    Timestamp,
-    &PlanConfig,
-) -> ray_operator::plan::Plan<ray_operator::api::RayClusterStatus>;
+pub type Planner = fn(&RayCluster, &Seen, Timestamp, &PlanConfig) -> Plan<RayClusterStatus>;
+
+/// A property that does not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken {
+    pub property: &'static str,
+    pub detail: String,
+}
 
 pub struct World {
-    pub now: Timestamp,
-    pub cluster: RayCluster,
-    pub pods: BTreeMap<String, PodView>,
-    pub services: BTreeMap<String, ServiceView>,
-    pub history: Vec<String>,
-    version: u64,
-    uids: u64,
-    /// Not yet delivered to the operator, oldest first. One queue per kind, as watches are.
-    pod_news: VecDeque<News>,
-    other_news: VecDeque<News>,
-    index: Arc<Index>,
-    /// The cluster as the operator knows it.
-    known: RayCluster,
-    /// A list of all pods that was taken but has not reached the operator yet.
-    relist: Option<(Listed, Vec<PodView>)>,
+    pub server: Server,
+    pub operator: Operator,
+    pub planner: Planner,
+    /// Whether answers to writes reach the index (a planted defect when false).
+    pub hears_answers: bool,
+    pub config: PlanConfig,
     pub fates: VecDeque<Fate>,
-    /// Writes since they were last counted.
-    pub writes: usize,
+    /// Writes under way in the API server, for which nobody waits any more.
+    pub in_flight: VecDeque<(Action, Arc<RayCluster>)>,
+    /// Uids of pods that came to be in that way: what they are too many is known and documented.
+    pub landed_late: BTreeSet<String>,
+    /// The status came from a write that landed late, so it may be older than the one before.
+    pub status_landed_late: bool,
+    pub head: Head,
     pub status_writes: usize,
-    planner: Planner,
-    config: PlanConfig,
-    look_again: Option<Timestamp>,
+    pub passes: usize,
+    /// Whether the spec that the pass is about is valid.
+    pub valid: bool,
+    /// What happened, when somebody wants to read it.
+    pub history: Option<Vec<String>>,
+    pub broken: Option<Broken>,
+    /// Children that are no pods, as they were last wished for.
+    pub wishes: BTreeMap<(Kind, String), Value>,
+    /// When the operator last had heard all news.
+    heard_at: Timestamp,
+    /// Statuses under way, as `in_flight`.
+    pub statuses_in_flight: VecDeque<(String, Value)>,
 }
 
 impl World {
-    pub fn new(cluster: RayCluster) -> Self {
-        Self::with_planner(cluster, plan)
-    }
-
-    pub fn with_planner(mut cluster: RayCluster, planner: Planner) -> Self {
-        cluster.metadata.uid = Some(UID.to_owned());
-        cluster.metadata.generation = Some(1);
-        cluster.metadata.resource_version = Some("1".to_owned());
-        let index = Arc::new(Index::default());
-        index.welcome(UID);
+    pub fn new(cluster: RayCluster, planner: Planner) -> Self {
+        let mut server = Server::new();
+        server.apply(cluster);
         World {
-            now: "2026-01-01T00:00:00Z".parse().unwrap(),
-            known: cluster.clone(),
-            cluster,
-            pods: BTreeMap::new(),
-            services: BTreeMap::new(),
-            history: Vec::new(),
-            version: 1,
-            uids: 0,
-            pod_news: VecDeque::new(),
-            other_news: VecDeque::new(),
-            index,
-            relist: None,
-            fates: VecDeque::new(),
-            writes: 0,
-            status_writes: 0,
+            heard_at: server.now,
+            server,
+            operator: Operator::new(),
             planner,
+            hears_answers: true,
             config: PlanConfig::default(),
-            look_again: None,
+            fates: VecDeque::new(),
+            in_flight: VecDeque::new(),
+            landed_late: BTreeSet::new(),
+            status_landed_late: false,
+            head: Head::Well,
+            status_writes: 0,
+            passes: 0,
+            valid: true,
+            history: None,
+            broken: None,
+            wishes: BTreeMap::new(),
+            statuses_in_flight: VecDeque::new(),
         }
     }
 
-    fn note(&mut self, text: String) {
-        self.history.push(format!("{} {text}", self.now));
-    }
-
-    pub fn pass_time(&mut self, seconds: i64) {
-        self.now += SignedDuration::from_secs(seconds);
-    }
-
-    fn next_version(&mut self) -> String {
-        self.version += 1;
-        self.version.to_string()
-    }
-
-    // The user.
-
-    pub fn edit(&mut self, change: impl FnOnce(&mut RayCluster)) {
-        change(&mut self.cluster);
-        self.cluster.metadata.generation = self.cluster.metadata.generation.map(|g| g + 1);
-        self.cluster.metadata.resource_version = Some(self.next_version());
-        self.other_news.push_back(News::Cluster(Box::new(self.cluster.clone())));
-    }
-
-    // The kubelets and the rest of the cluster.
-
-    /// The n-th pod, by name, counted round.
-    pub fn nth(&self, n: usize) -> Option<String> {
-        let len = self.pods.len();
-        if len == 0 { None } else { self.pods.keys().nth(n % len).cloned() }
-    }
-
-    pub fn change(&mut self, name: &str, change: impl FnOnce(&mut PodView)) {
-        let version = self.next_version();
-        let Some(pod) = self.pods.get_mut(name) else { return };
-        change(pod);
-        pod.meta.resource_version = version;
-        let pod = pod.clone();
-        self.pod_news.push_back(News::Pod(pod));
-    }
-
-    pub fn make_ready(&mut self, name: &str) {
-        let now = self.now;
-        let number = self.version % 250;
-        self.change(name, |pod| {
-            if pod.meta.deleting.is_some() || pod.phase == "Failed" || pod.phase == "Succeeded" {
-                return;
-            }
-            pod.node = Some("n1".to_owned());
-            pod.phase = "Running".to_owned();
-            pod.ip.get_or_insert_with(|| format!("10.0.0.{number}"));
-            pod.ready = Some(PodCondition { status: "True".to_owned(), since: Some(now), ..PodCondition::default() });
-            pod.containers = vec![ContainerView {
-                name: pod.ray_container.clone(),
-                ready: true,
-                state: ContainerState::Running { since: Some(now) },
-                ..ContainerView::default()
-            }];
-        });
-    }
-
-    pub fn fail(&mut self, name: &str, phase: &str) {
-        let now = self.now;
-        self.change(name, |pod| {
-            pod.node.get_or_insert_with(|| "n1".to_owned());
-            pod.phase = phase.to_owned();
-            pod.ready = Some(PodCondition { status: "False".to_owned(), since: Some(now), ..PodCondition::default() });
-            for container in &mut pod.containers {
-                container.ready = false;
-                container.state = ContainerState::Terminated(Terminated {
-                    exit_code: 1,
-                    finished: Some(now),
-                    ..Terminated::default()
-                });
-            }
-        });
-    }
-
-    pub fn unready(&mut self, name: &str) {
-        let now = self.now;
-        self.change(name, |pod| {
-            if let Some(ready) = &mut pod.ready {
-                *ready = PodCondition { status: "False".to_owned(), since: Some(now), ..PodCondition::default() };
-            }
-        });
-    }
-
-    /// Somebody deletes a pod; it stays until the kubelet lets go.
-    pub fn user_deletes(&mut self, name: &str) {
-        let gone_by = self.now + SignedDuration::from_secs(30);
-        self.change(name, |pod| {
-            pod.meta.deleting.get_or_insert(gone_by);
-        });
-    }
-
-    /// A pod disappears without a word, as when its node is removed.
-    pub fn vanish(&mut self, name: &str) {
-        if let Some(mut pod) = self.pods.remove(name) {
-            pod.meta.resource_version = self.next_version();
-            self.pod_news.push_back(News::PodGone(pod));
+    pub fn note(&mut self, text: impl FnOnce() -> String) {
+        if let Some(history) = &mut self.history {
+            history.push(format!("{} {}", self.server.now, text()));
         }
     }
 
-    /// Kubelets let go of what is being deleted.
-    pub fn reap(&mut self) {
-        let leaving: Vec<String> =
-            self.pods.values().filter(|p| p.meta.deleting.is_some()).map(|p| p.meta.name.clone()).collect();
-        for name in leaving {
-            self.vanish(&name);
+    /// A property does not hold; only the first such finding counts.
+    pub fn broke(&mut self, property: &'static str, detail: impl Into<String>) {
+        if self.broken.is_none() {
+            self.broken = Some(Broken { property, detail: detail.into() });
         }
     }
 
-    /// A pod with our labels that somebody else owns.
-    pub fn stranger(&mut self, name: &str, group: &str) {
-        let mut pod = PodView::default();
-        pod.meta.name = name.to_owned();
-        pod.meta.namespace = "default".to_owned();
-        pod.meta.uid = format!("stranger-{name}");
-        pod.meta.labels.insert(labels::CLUSTER.to_owned(), self.cluster.metadata.name.clone().unwrap_or_default());
-        pod.meta.labels.insert(labels::GROUP.to_owned(), group.to_owned());
-        pod.meta.labels.insert(labels::NODE_TYPE.to_owned(), "worker".to_owned());
-        pod.meta.owner_uid = "another-owner".to_owned();
-        pod.meta.resource_version = self.next_version();
-        self.pods.insert(name.to_owned(), pod.clone());
-        self.pod_news.push_back(News::Pod(pod));
-    }
-
-    // The operator.
-
-    /// The pod watch broke: a list is taken now, in place of all news that were under way. What happens from here on
-    /// comes after it.
-    pub fn relist(&mut self) {
-        self.pod_news.clear();
-        let pods: Vec<PodView> = self.pods.values().cloned().collect();
-        let listed = Listed {
-            keys: pods.iter().map(|p| (p.meta.namespace.clone(), p.meta.name.clone())).collect(),
-            newest: pods.iter().filter_map(|p| p.meta.resource_version.parse().ok()).max().unwrap_or(0),
-            known: self.index.known::<PodView>(|_| true),
-        };
-        self.relist = Some((listed, pods));
-    }
-
-    /// Delivers at most `n` items of news of each kind.
-    pub fn deliver(&mut self, n: usize) {
-        if let Some((listed, pods)) = self.relist.take() {
-            for pod in pods {
-                self.index.apply(pod);
-            }
-            self.index.retain::<PodView>(|_| true, &listed, self.now);
-        }
-        for _ in 0..n.min(self.pod_news.len().max(self.other_news.len())) {
-            for news in [self.pod_news.pop_front(), self.other_news.pop_front()].into_iter().flatten() {
-                match news {
-                    News::Pod(pod) => drop(self.index.apply(pod)),
-                    News::PodGone(pod) => {
-                        let version = pod.meta.resource_version.parse().unwrap_or(0);
-                        self.index.remove::<PodView>(
-                            &pod.meta.namespace,
-                            &pod.meta.name,
-                            &pod.meta.uid,
-                            version,
-                            self.now,
-                        );
-                    }
-                    News::Service(service) => drop(self.index.apply(service)),
-                    News::ServiceGone(gone) => {
-                        let version = gone.meta.resource_version.parse().unwrap_or(0);
-                        self.index.remove::<ServiceView>("default", &gone.meta.name, &gone.meta.uid, version, self.now);
-                    }
-                    News::Cluster(cluster) => self.learn(*cluster),
-                }
-            }
+    pub fn require(&mut self, holds: bool, property: &'static str, detail: impl FnOnce() -> String) {
+        if !holds {
+            self.broke(property, detail());
         }
     }
 
-    fn learn(&mut self, cluster: RayCluster) {
-        let version =
-            |c: &RayCluster| c.metadata.resource_version.as_deref().and_then(|v| v.parse::<u64>().ok()).unwrap_or(0);
-        if version(&cluster) > version(&self.known) {
-            self.known = cluster;
-        }
-    }
-
-    /// The process is gone; another one starts with a complete, fresh list.
     pub fn restart(&mut self) {
-        self.note("operator restarts".to_owned());
-        self.pod_news.clear();
-        self.other_news.clear();
-        self.relist = None;
-        self.index = Arc::new(Index::default());
-        self.index.welcome(UID);
-        for pod in self.pods.values() {
-            self.index.apply(pod.clone());
-        }
-        for service in self.services.values() {
-            self.index.apply(service.clone());
-        }
-        self.known = self.cluster.clone();
+        self.note(|| "the operator restarts".to_owned());
+        self.operator.restart(&mut self.server);
     }
 
-    /// One pass of the operator. Says whether it did or wrote anything.
+    /// No watch is behind, and no write under way, by more than a minute or two.
+    pub fn pass_time(&mut self, seconds: i64) {
+        let later = self.server.now + SignedDuration::from_secs(seconds);
+        if later.duration_since(self.heard_at) > LONGEST_LAG {
+            self.land(self.in_flight.len() + self.statuses_in_flight.len());
+            self.operator.receive(&mut self.server, usize::MAX);
+            self.heard_at = later;
+        }
+        self.server.now = later;
+    }
+
+    /// Writes for which nobody waits any more take effect.
+    pub fn land(&mut self, most: usize) {
+        for _ in 0..most {
+            if let Some((action, owner)) = self.in_flight.pop_front() {
+                let before: BTreeSet<String> = self.server.pods.values().map(|p| p.meta.uid.clone()).collect();
+                let outcome = self.server.write(&action, &owner);
+                self.note(|| format!("late: {} {} ({})", action.verb(), action.name(), outcome.is_ok()));
+                let made = self.server.pods.values().map(|p| p.meta.uid.clone()).filter(|uid| !before.contains(uid));
+                self.landed_late.extend(made);
+            }
+            if let Some((uid, difference)) = self.statuses_in_flight.pop_front() {
+                self.status_landed_late = true;
+                _ = self.server.patch_status(&uid, &difference);
+            }
+        }
+    }
+
+    fn plan(&mut self, known: &Arc<RayCluster>) -> (Plan<RayClusterStatus>, Seen) {
+        let seen = self.operator.index.seen(&Operator::owner(known));
+        let plan = (self.planner)(known, &seen, self.server.now, &self.config);
+        (plan, seen)
+    }
+
+    /// One pass. Says whether it did or wrote anything.
     pub fn pass(&mut self) -> bool {
-        let known = self.known.clone();
-        let mut planned = (self.planner)(&known, &self.index.seen(&owner()), self.now, &self.config);
-        let mut busy = false;
-        if !planned.steps.is_empty() {
-            busy = true;
-            if !self.carry_out(std::mem::take(&mut planned.steps)) {
+        self.operator.awake = false;
+        self.operator.alarm = None;
+        let Some(mut known) = self.operator.known.clone() else { return false };
+        self.passes += 1;
+        self.valid = validation::raycluster(&known).is_empty();
+        let uid = known.metadata.uid.clone().unwrap_or_default();
+        let (mut plan, mut seen) = self.plan(&known);
+        checks::decisions::check(self, &known, &seen, &plan);
+        let busy = !plan.steps.is_empty();
+        let mut more = false;
+        if busy {
+            let Some((stopped, rest)) = self.carry_out(&known, std::mem::take(&mut plan.steps)) else {
                 self.restart();
                 return true;
+            };
+            more = rest;
+            self.operator
+                .index
+                .keep_failures(&uid, |f| stopped.iter().any(|s| s.reason == f.step && s.scope == f.scope));
+            match self.operator.known.clone().filter(|k| k.metadata.uid == known.metadata.uid) {
+                Some(current) => known = current,
+                None => return true,
             }
-            planned = (self.planner)(&known, &self.index.seen(&owner()), self.now, &self.config);
+            (plan, seen) = self.plan(&known);
         } else {
-            self.index.keep_failures(UID, |_| false);
+            self.operator.index.keep_failures(&uid, |_| false);
         }
-        if let Some(status) = planned.status {
-            busy = true;
+        let failures = self.operator.index.failures(&uid);
+        checks::words::check(self, &known, &seen, &plan, &failures);
+        let wrote = plan.status.is_some();
+        let mut alarm = plan.look_again;
+        if let Some(status) = &plan.status
+            && let Some(difference) = difference(&json!(known.status.clone().unwrap_or_default()), &json!(status))
+        {
             self.status_writes += 1;
-            match self.fates.pop_front().unwrap_or(Fate::Answered) {
-                Fate::Refused => {}
-                Fate::DiesBefore => {
+            match self.write_status(&uid, &difference) {
+                Ok(true) => {}
+                Ok(false) => alarm = earliest(alarm, Some(self.server.now + SignedDuration::from_secs(1))),
+                Err(()) => {
                     self.restart();
                     return true;
                 }
-                fate => {
-                    self.cluster.status = Some(status);
-                    self.cluster.metadata.resource_version = Some(self.next_version());
-                    self.other_news.push_back(News::Cluster(Box::new(self.cluster.clone())));
-                    match fate {
-                        Fate::Answered => self.learn(self.cluster.clone()),
-                        Fate::DiesAfter => self.restart(),
-                        _ => {}
-                    }
-                }
             }
         }
-        if let Some(question) = planned.ask {
-            let alive = self.pods.values().filter(|p| p.is_ready() && p.meta.owner_uid == UID);
-            let nodes = alive.filter_map(|p| p.ip.clone()).map(|ip| RayNode { ip, alive: true }).collect();
-            self.index.head_said(UID, HeadFacts { at: self.now, fingerprint: question.fingerprint, answer: Ok(nodes) });
+        self.operator.question = plan.ask;
+        self.operator.awake |= more || any_ready(&plan.steps, &failures, self.server.now);
+        if !plan.steps.is_empty() {
+            alarm = earliest(alarm, failures.iter().map(|f| f.retry_at).filter(|at| *at > self.server.now).min());
         }
-        self.look_again = planned.look_again;
-        busy
+        self.operator.alarm = alarm;
+        busy || wrote
     }
 
-    /// When the operator wants to run again by itself.
-    pub fn alarm(&self) -> Option<Timestamp> {
-        self.look_again
+    /// Whether it was answered; an error when the process died.
+    fn write_status(&mut self, uid: &str, difference: &Value) -> Result<bool, ()> {
+        let fate = self.fates.pop_front().unwrap_or(Fate::Answered);
+        self.note(|| format!("status ({fate:?}) {}", words(difference)));
+        match fate {
+            Fate::Answered | Fate::AnswerLost | Fate::DiesAfter | Fate::Squatted => {
+                let before = self.server.cluster.as_ref().and_then(|c| c.status.clone());
+                let now = self.server.patch_status(uid, difference).ok().flatten();
+                if let Some(now) = &now {
+                    checks::words::suspension_runs_to_its_end(self, before.as_ref(), now);
+                    self.status_landed_late = false;
+                }
+                match (fate, now) {
+                    (Fate::DiesAfter, _) => Err(()),
+                    (Fate::AnswerLost, _) => Ok(false),
+                    (_, Some(now)) => {
+                        self.operator.learn(now);
+                        Ok(true)
+                    }
+                    (_, None) => Ok(true),
+                }
+            }
+            Fate::Late | Fate::DiesLate => {
+                self.statuses_in_flight.push_back((uid.to_owned(), difference.clone()));
+                if fate == Fate::Late { Ok(false) } else { Err(()) }
+            }
+            Fate::Lost => Ok(false),
+            Fate::DiesBefore => Err(()),
+        }
     }
 
-    fn carry_out(&mut self, mut steps: Vec<Step>) -> bool {
-        steps.sort_by_key(|s| s.stage);
-        let held = self.index.seen(&owner()).failures;
-        let mut stopped: Vec<(Stage, &'static str, String)> = Vec::new();
-        for step in steps {
-            assert!(!step.why.trim().is_empty(), "a step without a reason: {step:?}");
-            let waits = held.iter().any(|f| f.step == step.reason && f.scope == step.scope && f.retry_at > self.now);
-            let blocked = stopped.iter().any(|(at, _, scope)| {
-                (*at < step.stage && (*at == Stage::Services || *scope == step.scope))
-                    || (*at == step.stage && *scope == step.scope)
-            });
-            if waits || blocked {
-                stopped.push((step.stage, step.reason, step.scope));
+    /// What was not carried out, and whether more should be tried at once; `None` when the process died.
+    fn carry_out(&mut self, known: &Arc<RayCluster>, steps: Vec<Step>) -> Option<(Vec<Stopped>, bool)> {
+        let uid = known.metadata.uid.clone().unwrap_or_default();
+        let (mut ready, mut stopped) = sort_out(steps, &self.operator.index.failures(&uid), self.server.now);
+        ready.reverse();
+        let mut more = false;
+        while let Some(step) = ready.pop() {
+            let held = |s: &Stopped| s.stage == step.stage && s.scope == step.scope && s.failed;
+            if is_blocked(&step, &stopped) || stopped.iter().any(held) {
+                stopped.push(Stopped::of(&step));
                 continue;
             }
             let fate = self.fates.pop_front().unwrap_or(Fate::Answered);
-            if fate == Fate::DiesBefore {
-                return false;
-            }
             let attempt = step.action.place();
-            if let Some((place, incarnation)) = attempt.clone() {
-                self.index.attempt(UID, place, incarnation);
+            if let (Some((place, incarnation)), true) = (attempt.clone(), fate != Fate::DiesBefore) {
+                self.operator.index.attempt(&uid, place, incarnation);
             }
-            if fate != Fate::Refused {
-                self.effect(&step, fate == Fate::Answered);
+            let outcome = self.effect(known, &step, fate)?;
+            if outcome == Ok(Effect::Outdated) {
+                stopped.push(Stopped { failed: true, ..Stopped::of(&step) });
+                more = true;
+                continue;
             }
-            if let Some((place, _)) = attempt.filter(|_| matches!(fate, Fate::Refused | Fate::Answered)) {
-                self.index.settled(UID, &place);
+            if let Some((place, _)) = attempt.filter(|_| outcome != Err(FailureKind::Unavailable)) {
+                self.operator.index.settled(&uid, &place);
             }
-            if fate == Fate::DiesAfter {
-                return false;
-            }
-            if matches!(fate, Fate::AnswerLost | Fate::Refused) {
+            if let Err(kind) = outcome {
                 let failure = Failure {
-                    kind: FailureKind::Unavailable,
-                    verb: "write".to_owned(),
-                    what: step.scope.clone(),
+                    kind,
+                    verb: step.action.verb().to_owned(),
+                    what: format!("{} {}", step.action.kind().plural(), step.action.name()),
                     step: step.reason.to_owned(),
                     scope: step.scope.clone(),
-                    message: "no answer".to_owned(),
-                    since: self.now,
+                    message: "no".to_owned(),
+                    since: self.server.now,
                     times: 1,
-                    retry_at: self.now,
+                    retry_at: self.server.now,
                 };
-                self.index.failed(UID, failure, self.now, |_| SignedDuration::from_secs(1));
-                stopped.push((step.stage, step.reason, step.scope));
-            }
-        }
-        self.index.keep_failures(UID, |f| stopped.iter().any(|(_, r, s)| *r == f.step && *s == f.scope));
-        true
-    }
-
-    fn effect(&mut self, step: &Step, answered: bool) {
-        self.writes += 1;
-        match &step.action {
-            Action::Create(Object::Pod(pod)) => self.create_pod(pod, &step.why, answered),
-            Action::Delete(Target { kind: Kind::Pod, name, uid, .. }) => {
-                self.delete_pod(name, uid, &step.why, answered)
-            }
-            Action::Create(Object::Service(service)) => {
-                let name = service.metadata.name.clone().unwrap_or_default();
-                self.uids += 1;
-                let mut view: ServiceView =
-                    ServiceWire::deserialize(serde_json::to_value(service).unwrap()).unwrap().into();
-                view.meta.uid = format!("service-{}", self.uids);
-                view.meta.resource_version = self.next_version();
-                let view = self.services.entry(name).or_insert(view).clone();
-                self.other_news.push_back(News::Service(view.clone()));
-                if answered {
-                    self.index.apply(view);
-                }
-            }
-            Action::Delete(Target { kind: Kind::Service, name, uid, .. }) => {
-                let Some(mut gone) = self.services.get(name).filter(|s| s.meta.uid == *uid).cloned() else { return };
-                self.services.remove(name);
-                gone.meta.resource_version = self.next_version();
-                self.other_news.push_back(News::ServiceGone(gone));
-                if answered {
-                    self.index.remove::<ServiceView>("default", name, uid, FOR_EVER, self.now);
-                }
-            }
-            Action::Patch(Manifest { kind: Kind::Pod, name, value, .. }) => {
-                self.patch_pod(name, &value["metadata"], answered)
-            }
-            other => panic!("the model knows no {other:?}"),
-        }
-    }
-
-    fn patch_pod(&mut self, name: &str, change: &Value, answered: bool) {
-        let version = self.next_version();
-        let Some(pod) = self.pods.get_mut(name).filter(|p| change["uid"] == *p.meta.uid) else { return };
-        pod.meta.resource_version = version;
-        for (part, map) in [("labels", &mut pod.meta.labels), ("annotations", &mut pod.meta.annotations)] {
-            for (key, value) in change[part].as_object().into_iter().flatten() {
-                match value.as_str() {
-                    Some(value) => _ = map.insert(key.clone(), value.to_owned()),
-                    None => _ = map.remove(key),
+                self.operator.index.failed(&uid, failure, self.server.now, retry_delay);
+                stopped.push(Stopped { failed: true, ..Stopped::of(&step) });
+                if kind == FailureKind::Unavailable {
+                    return Some((stopped, true));
                 }
             }
         }
-        let pod = pod.clone();
-        self.pod_news.push_back(News::Pod(pod.clone()));
-        if answered {
-            self.index.apply(pod);
-        }
+        Some((stopped, more))
     }
 
-    fn create_pod(&mut self, pod: &Pod, why: &str, answered: bool) {
-        let name = pod.metadata.name.clone().unwrap_or_default();
-        let exists = self.pods.contains_key(&name);
-        self.note(format!("create {name} ({why}){}", if exists { ": already exists" } else { "" }));
-        if !exists {
-            self.uids += 1;
-            let mut view: PodView = PodWire::deserialize(serde_json::to_value(pod).unwrap()).unwrap().into();
-            view.meta.uid = format!("pod-{}", self.uids);
-            view.meta.created = Some(self.now);
-            view.phase = "Pending".to_owned();
-            view.meta.resource_version = self.next_version();
-            self.pods.insert(name.clone(), view.clone());
-            self.pod_news.push_back(News::Pod(view));
-            self.check_safety(&name);
-        }
-        let existing = self.pods[&name].clone();
-        if answered && existing.meta.owner_uid == UID {
-            self.index.apply(existing);
-        }
-    }
-
-    fn delete_pod(&mut self, name: &str, uid: &str, why: &str, answered: bool) {
-        self.note(format!("delete {name} ({why})"));
-        assert!(!uid.is_empty(), "a delete without a uid hits whoever bears the name");
-        let Some(pod) = self.pods.get(name).filter(|p| p.meta.uid == uid).cloned() else {
-            if answered {
-                self.index.remove::<PodView>("default", name, uid, FOR_EVER, self.now);
+    fn effect(&mut self, known: &Arc<RayCluster>, step: &Step, fate: Fate) -> Option<Result<Effect, FailureKind>> {
+        let action = &step.action;
+        self.note(|| format!("{} {} ({}) {fate:?}", action.verb(), action.name(), step.why));
+        match fate {
+            Fate::DiesBefore => return None,
+            Fate::Lost => return Some(Err(FailureKind::Unavailable)),
+            Fate::Late | Fate::DiesLate => {
+                self.in_flight.push_back((action.clone(), Arc::clone(known)));
+                return (fate == Fate::Late).then_some(Err(FailureKind::Unavailable));
             }
+            Fate::Squatted => self.squat(action),
+            _ => {}
+        }
+        if let Some(newer) = self.is_outdated(action) {
+            newer.into_iter().for_each(|c| self.operator.learn(c));
+            return Some(Ok(Effect::Outdated));
+        }
+        let new = matches!(action, Action::Create(Object::Pod(_))) && !self.server.pods.contains_key(action.name());
+        let outcome = self.server.write(action, known);
+        self.remember(action, outcome.is_ok());
+        if new && outcome.is_ok() {
+            checks::decisions::check_made(self, known, action.name());
+        }
+        match (outcome, fate) {
+            (_, Fate::DiesAfter) => None,
+            (_, Fate::AnswerLost) => Some(Err(FailureKind::Unavailable)),
+            (Err(kind), _) => {
+                self.note(|| format!("  refused: {kind:?}"));
+                Some(Err(kind))
+            }
+            (Ok(answer), _) => {
+                self.answered(action, answer);
+                Some(Ok(Effect::Done))
+            }
+        }
+    }
+
+    /// The RayCluster as it is now (or nothing), when a patch of it was planned for an earlier version.
+    fn is_outdated(&self, action: &Action) -> Option<Option<RayCluster>> {
+        let Action::Patch(Manifest { kind: Kind::RayCluster, value, .. }) = action else { return None };
+        let there = self.server.cluster.clone().filter(|c| value["metadata"]["uid"] == json!(c.metadata.uid));
+        let Some(there) = there else { return Some(None) };
+        let same = value["metadata"]["resourceVersion"] == json!(there.metadata.resource_version);
+        (!same).then_some(Some(there))
+    }
+
+    fn answered(&mut self, action: &Action, answer: Option<Stored>) {
+        if !self.hears_answers {
             return;
+        }
+        match (action, answer) {
+            (Action::Delete(target), left) => {
+                self.operator.deleted.insert(target.uid.clone());
+                if left.is_none() {
+                    self.operator.created.retain(|_, uid| *uid != target.uid);
+                }
+                self.operator.dismiss(target, left, self.server.now);
+            }
+            (Action::Create(_), Some(made)) => {
+                if let Stored::Pod(pod) = &made {
+                    self.operator.created.insert(pod.meta.name.clone(), pod.meta.uid.clone());
+                }
+                self.operator.take_in(made);
+            }
+            (_, Some(made)) => self.operator.take_in(made),
+            (_, None) => {}
+        }
+    }
+
+    /// What the operator wished a child to be, for the end.
+    fn remember(&mut self, action: &Action, done: bool) {
+        let wish = match action {
+            Action::Create(Object::Other(manifest)) | Action::Patch(manifest) if done => manifest,
+            _ => return,
         };
-        assert_eq!(pod.meta.owner_uid, UID, "a pod of somebody else was deleted: {name}\n{}", self.history.join("\n"));
-        if pod.node.is_none() {
-            self.vanish(name);
-            if answered {
-                self.index.remove::<PodView>("default", name, uid, FOR_EVER, self.now);
-            }
+        if !matches!(wish.kind, Kind::Pod | Kind::RayCluster) {
+            let all = self.wishes.entry((wish.kind, wish.name.clone())).or_insert_with(|| json!({}));
+            merge(all, &wish.value);
+        }
+    }
+
+    fn squat(&mut self, action: &Action) {
+        let Action::Create(Object::Pod(_)) = action else { return };
+        if let Some((place, incarnation)) = action.place() {
+            self.server.torn.insert((place.group, place.slot, incarnation));
+        }
+        self.server.stranger(action.name(), "none", "squatter");
+    }
+}
+
+/// What a write came to that was not refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Effect {
+    Done,
+    /// It was planned for an earlier version of the object.
+    Outdated,
+}
+
+/// A step that was not carried out.
+pub struct Stopped {
+    stage: Stage,
+    pub reason: &'static str,
+    pub scope: String,
+    failed: bool,
+}
+
+impl Stopped {
+    fn of(step: &Step) -> Self {
+        Stopped { stage: step.stage, reason: step.reason, scope: step.scope.clone(), failed: false }
+    }
+}
+
+fn sort_out(mut steps: Vec<Step>, failures: &[Failure], now: Timestamp) -> (Vec<Step>, Vec<Stopped>) {
+    steps.sort_by_key(|s| s.stage);
+    let (mut ready, mut stopped) = (Vec::new(), Vec::new());
+    for step in steps {
+        let waits = failures.iter().any(|f| f.step == step.reason && f.scope == step.scope && f.retry_at > now);
+        if waits || is_blocked(&step, &stopped) {
+            stopped.push(Stopped::of(&step));
         } else {
-            self.user_deletes(name);
-            if answered {
-                self.index.apply(self.pods[name].clone());
-            }
+            ready.push(step);
         }
     }
+    (ready, stopped)
+}
 
-    /// What must hold right after a pod was created.
-    fn check_safety(&self, created: &str) {
-        let mine = || self.pods.values().filter(|p| p.meta.owner_uid == UID);
-        let dead = |p: &PodView| p.phase == "Failed" || p.phase == "Succeeded";
-        // One that hangs on a lost node does not count, once no Service can find it.
-        let found = |p: &PodView| p.label(labels::NODE_TYPE) == "head" && !p.label(labels::CLUSTER).is_empty();
-        let heads: Vec<&str> = mine().filter(|p| found(p) && !dead(p)).map(|p| p.meta.name.as_str()).collect();
-        assert!(heads.len() <= 1, "two live heads {heads:?}\n{}", self.history.join("\n"));
-        for group in self.known.spec.groups() {
-            let members =
-                mine().filter(|p| p.label(labels::GROUP) == group.group_name && p.meta.deleting.is_none() && !dead(p));
-            let count = members.count();
-            let max = group.max_replicas.unwrap_or(i32::MAX) as i64 * i64::from(group.hosts());
-            let is_new = self.pods[created].label(labels::GROUP) == group.group_name;
-            assert!(
-                !is_new || count as i64 <= max,
-                "group {} has {count} live pods, more than its maximum {max}\n{}",
-                group.group_name,
-                self.history.join("\n")
-            );
-            let mut places = std::collections::BTreeSet::new();
-            for pod in
-                mine().filter(|p| p.label(labels::GROUP) == group.group_name && p.meta.deleting.is_none() && !dead(p))
-            {
-                assert!(
-                    places.insert(pod.place()),
-                    "twins in one place: {}\n{}",
-                    pod.meta.name,
-                    self.history.join("\n")
-                );
-            }
-        }
-    }
+fn any_ready(steps: &[Step], failures: &[Failure], now: Timestamp) -> bool {
+    !sort_out(steps.to_vec(), failures, now).0.is_empty()
+}
 
-    /// The faults are over: news arrive, kubelets work, the operator runs until it has nothing to do. Panics when it
-    /// does not come to rest, or not in the right state.
-    pub fn settle(&mut self) {
-        self.fates.clear();
-        let mut idle = 0;
-        for _ in 0..400 {
-            self.pass_time(5);
-            self.deliver(usize::MAX);
-            let busy = self.pass();
-            self.deliver(usize::MAX);
-            self.reap();
-            let names: Vec<String> = self
-                .pods
-                .values()
-                .filter(|p| p.meta.owner_uid == UID && !p.is_ready())
-                .map(|p| p.meta.name.clone())
-                .collect();
-            for name in &names {
-                self.make_ready(name);
-            }
-            let at_rest = !busy && names.is_empty() && self.pod_news.is_empty() && self.alarm().is_none();
-            idle = if at_rest { idle + 1 } else { 0 };
-            if idle >= 3 {
-                self.check_settled();
-                return;
-            }
-        }
-        panic!("it never comes to rest\n{}", self.history.join("\n"));
-    }
+fn is_blocked(step: &Step, stopped: &[Stopped]) -> bool {
+    let needed = |stage| matches!(stage, Stage::Guard | Stage::Services);
+    stopped.iter().any(|s| s.stage < step.stage && (needed(s.stage) || s.scope == step.scope))
+}
 
-    fn check_settled(&mut self) {
-        let suspended = self.cluster.spec.suspend == Some(true);
-        let mine = || self.pods.values().filter(|p| p.meta.owner_uid == UID);
-        let heads = mine().filter(|p| p.label(labels::NODE_TYPE) == "head").count();
-        assert_eq!(heads, usize::from(!suspended), "heads\n{}", self.history.join("\n"));
-        let mut wanted_total = 0;
-        for group in self.cluster.spec.groups() {
-            let wanted = if suspended { 0 } else { (group.wanted_replicas() * group.hosts()) as usize };
-            wanted_total += wanted;
-            let there = mine().filter(|p| p.label(labels::GROUP) == group.group_name).count();
-            assert_eq!(there, wanted, "pods of group {}\n{}", group.group_name, self.history.join("\n"));
-        }
-        let services: Vec<&String> = self.services.keys().collect();
-        let hosts = self.cluster.spec.groups().iter().any(|g| g.hosts() > 1);
-        assert!(
-            services.len() == 1 + usize::from(hosts && !suspended) || suspended,
-            "{services:?}\n{}",
-            self.history.join("\n")
-        );
-        let workers = mine().filter(|p| p.label(labels::NODE_TYPE) == "worker").count();
-        assert_eq!(workers, wanted_total, "workers of no group\n{}", self.history.join("\n"));
-        let status = self.cluster.status.clone().unwrap_or_default();
-        let ready = status.conditions.iter().flatten().find(|c| c.type_ == "Ready").expect("condition Ready");
-        assert_eq!(ready.status, if suspended { "False" } else { "True" }, "{ready:?}\n{}", self.history.join("\n"));
-        assert_eq!(status.observed_generation, self.cluster.metadata.generation);
-        assert_eq!(status.ready_worker_replicas, Some(workers as i32));
+fn retry_delay(times: u32) -> SignedDuration {
+    SignedDuration::from_secs((1 << times.saturating_sub(1).min(6)).min(30))
+}
+
+pub fn earliest(a: Option<Timestamp>, b: Option<Timestamp>) -> Option<Timestamp> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
     }
+}
+
+/// A status write in short: what is said of `Ready`, and of suspension.
+fn words(difference: &Value) -> String {
+    let conditions = difference["conditions"].as_array().into_iter().flatten();
+    let shown = conditions.map(|c| format!("{}={} {}", c["type"], c["status"], c["reason"]));
+    shown.filter(|c| c.contains("\"Ready\"") || c.contains("Suspend")).collect::<Vec<_>>().join(", ")
 }

@@ -176,6 +176,9 @@ pub fn plan(cluster: &RayCluster, seen: &Seen, now: Timestamp, config: &PlanConf
             part.add(stuck);
         }
     }
+    if suspension.wants_no_pods() {
+        part.look_again = earliest(part.look_again, suspend::patience(&scene));
+    }
     if faults.is_empty() {
         let finalizer = finalizer::plan(&scene, &part.steps);
         part.add(finalizer);

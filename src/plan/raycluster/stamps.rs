@@ -102,9 +102,9 @@ pub(super) fn replace_stuck(scene: &Scene<'_>, steps: &[Step]) -> Part {
     let mut part = Part::default();
     let goes = |pod: &PodView| steps.iter().any(|s| matches!(&s.action, Action::Delete(t) if t.uid == pod.meta.uid));
     for pod in scene.pods.iter().filter(|p| standing(p, scene.now) == Standing::Live && is_stamped(p)) {
-        let Some(group) = scene.group_of(pod) else { continue };
+        let Some(group) = scene.group_of(pod).filter(|_| is_stuck(pod) && !goes(pod)) else { continue };
         let changed = stamp::changed_parts(pod.annotation(annotations::TEMPLATE_PARTS), group);
-        if changed.is_empty() || !is_stuck(pod) || goes(pod) {
+        if changed.is_empty() {
             continue;
         }
         let reason = if group.is_head() { "DeletedHeadPod" } else { "DeletedWorkerPod" };
@@ -134,13 +134,17 @@ pub(super) fn drift(scene: &Scene<'_>) -> Option<String> {
         return None;
     }
     let mut by_group: BTreeMap<(bool, &str), (usize, Vec<&'static str>)> = BTreeMap::new();
+    // Most pods of a group are made from the same.
+    let mut makings: BTreeMap<(&str, &str), Vec<&'static str>> = BTreeMap::new();
     for pod in scene.pods.iter().filter(|p| is_stamped(p) && standing(p, scene.now) == Standing::Live) {
         let Some(group) = scene.group_of(pod) else { continue };
-        let changed = stamp::changed_parts(pod.annotation(annotations::TEMPLATE_PARTS), group);
+        let made_from = pod.annotation(annotations::TEMPLATE_PARTS);
+        let changed =
+            makings.entry((group.name(), made_from)).or_insert_with(|| stamp::changed_parts(made_from, group));
         if !changed.is_empty() {
             let entry = by_group.entry((!group.is_head(), group.name())).or_default();
             entry.0 += 1;
-            entry.1.extend(changed);
+            entry.1.extend(changed.iter());
         }
     }
     if by_group.is_empty() {

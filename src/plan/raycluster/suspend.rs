@@ -46,6 +46,5 @@ pub(super) fn remove_pods(scene: &Scene<'_>) -> Part {
     for pod in scene.pods.iter().filter(|p| p.meta.deleting.is_none()) {
         part.steps.push(scene.delete_pod(pod, "DeletedPod", "the cluster is suspended".to_owned()));
     }
-    part.look_again = patience(scene);
     part
 }
