@@ -15,6 +15,7 @@ use kube::{Api, Client};
 use crate::api::children::Kind;
 use crate::api::names;
 use crate::observe::seen::{Failure, FailureKind};
+use crate::plan::words::some_of;
 use crate::plan::{Action, Note, Step};
 
 /// The API server's bound for a note, in bytes.
@@ -91,15 +92,11 @@ fn note(reason: &'static str, steps: &[&Step]) -> Note {
         .into_iter()
         .map(|(why, targets)| {
             let plural = if targets.len() == 1 { "" } else { "s" };
-            let shown = targets.iter().take(8).copied().collect::<Vec<_>>().join(", ");
-            let more = match targets.len().saturating_sub(8) {
-                0 => String::new(),
-                n => format!(" and {n} more"),
-            };
+            let shown = some_of(&targets, 8);
             match kind {
                 // It is what the event is about.
                 Kind::RayCluster => why.to_owned(),
-                kind => format!("{done} {}{plural} {shown}{more}: {why}", kind.noun()),
+                kind => format!("{done} {}{plural} {shown}: {why}", kind.noun()),
             }
         })
         .collect();

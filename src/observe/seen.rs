@@ -331,6 +331,20 @@ impl Meta {
     }
 }
 
+impl ContainerView {
+    /// Reason and message of a container that waits for something other than its turn to start.
+    pub fn held_back(&self) -> Option<(&str, &str)> {
+        match &self.state {
+            ContainerState::Waiting { reason, message }
+                if !matches!(reason.as_str(), "" | "PodInitializing" | "ContainerCreating") =>
+            {
+                Some((reason, message))
+            }
+            _ => None,
+        }
+    }
+}
+
 impl PodView {
     pub fn label(&self, key: &str) -> &str {
         self.meta.label(key)

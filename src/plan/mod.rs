@@ -7,6 +7,7 @@ pub mod placing;
 pub mod quantity;
 pub mod raycluster;
 pub mod resources;
+pub mod words;
 
 use std::borrow::Cow;
 

@@ -12,6 +12,7 @@ use crate::observe::seen::{NodeView, NodesSeen, PodView, TaintView};
 use crate::plan::placing;
 use crate::plan::quantity::Amount;
 use crate::plan::resources::pod_amount;
+use crate::plan::words::some_of;
 
 /// Condition `AcceleratorsAvailable`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -221,11 +222,8 @@ fn taints(pod: &PodSpec, nodes: &[&NodeView]) -> String {
 }
 
 fn names(nodes: &[&NodeView]) -> String {
-    let shown: Vec<&str> = nodes.iter().take(3).map(|n| n.name.as_str()).collect();
-    match nodes.len().saturating_sub(3) {
-        0 => shown.join(", "),
-        more => format!("{} and {more} more", shown.join(", ")),
-    }
+    let all: Vec<&str> = nodes.iter().map(|n| n.name.as_str()).collect();
+    some_of(&all, 3)
 }
 
 fn count(nodes: usize) -> String {

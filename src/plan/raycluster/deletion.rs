@@ -4,7 +4,8 @@
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use super::ready::{self, Verdict};
-use super::suspend::{self, LATE};
+use super::standing::{given_up_at, is_waited_for};
+use super::suspend;
 use super::{Scene, earliest, status};
 use crate::api::children::Kind;
 use crate::api::names::annotations;
@@ -105,7 +106,7 @@ fn next(scene: &Scene<'_>, asked: Timestamp, limit: Timestamp) -> Next {
         let why = "the RayCluster is deleted, and Redis is cleaned up once its head is gone".to_owned();
         next.steps.push(scene.delete_pod(pod, "DeletedPod", why));
     }
-    next.look_again = heads(scene).filter_map(|p| p.meta.deleting).map(|deadline| deadline + LATE).min();
+    next.look_again = heads(scene).filter_map(given_up_at).min();
     let orphan = in_foreground(scene);
     let name = redis_cleanup::name(scene.cluster, orphan);
     // One that is being deleted holds the name until it is gone.
@@ -134,7 +135,7 @@ fn waiting(scene: &Scene<'_>, job: Option<&ChildView>) -> String {
 fn heads<'a>(scene: &'a Scene<'_>) -> impl Iterator<Item = &'a PodView> {
     let alive = |p: &&PodView| !matches!(p.phase.as_str(), "Failed" | "Succeeded");
     let now = scene.now;
-    scene.heads().filter(alive).filter(move |p| p.meta.deleting.is_none_or(|deadline| now < deadline + LATE))
+    scene.heads().filter(alive).filter(move |p| is_waited_for(p, now))
 }
 
 /// The Jobs of this deletion: one, or two when it became one in the foreground half way.

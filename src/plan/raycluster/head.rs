@@ -1,7 +1,6 @@
 //! The head: exactly one pod, and never two that live.
 
-use super::standing::{Standing, standing};
-use super::suspend::LATE;
+use super::standing::{Standing, given_up_at, is_waited_for, standing};
 use super::{Part, Scene, pace};
 use crate::api::names::{HEAD_GROUP, annotations};
 use crate::observe::seen::{Place, PodView};
@@ -38,7 +37,7 @@ pub(super) fn plan(scene: &Scene<'_>) -> Part {
     // Two heads at one address would split the cluster: the new one waits until the old one is gone.
     let place = Place { group: HEAD_GROUP.to_owned(), slot: 0, host: 0 };
     let others = scene.other_heads();
-    let until = others.iter().filter_map(|p| p.meta.deleting.map(|deadline| deadline + LATE)).min();
+    let until = others.iter().filter_map(|p| given_up_at(p)).min();
     part.look_again = super::earliest(part.look_again, until);
     if live.is_empty() && dead.is_empty() && leaving.is_empty() && others.is_empty() && may_restart(scene) {
         let departed = scene.departed(&place);
@@ -71,8 +70,7 @@ pub(super) fn plan(scene: &Scene<'_>) -> Part {
 
 /// It hangs on a node that does not answer. Where its name has to be used again there is nothing to do but wait.
 fn is_lost(scene: &Scene<'_>, pod: &PodView) -> bool {
-    let late = pod.meta.deleting.is_some_and(|deadline| scene.now >= deadline + LATE);
-    late && !scene.config.deterministic_head_pod_name
+    !is_waited_for(pod, scene.now) && !scene.config.deterministic_head_pod_name
 }
 
 /// A RayJob in sidecar mode forbids a second head once its cluster was up: the job died with the first.

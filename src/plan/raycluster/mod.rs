@@ -81,11 +81,8 @@ impl<'a> Scene<'a> {
 
     /// Living head pods that an earlier cluster of this name left; one that hangs on a lost node counts no more.
     fn other_heads(&self) -> Vec<&'a PodView> {
-        let alive = |p: &&PodView| {
-            p.phase != "Failed"
-                && p.phase != "Succeeded"
-                && p.meta.deleting.is_none_or(|deadline| self.now < deadline + suspend::LATE)
-        };
+        let alive =
+            |p: &&PodView| p.phase != "Failed" && p.phase != "Succeeded" && standing::is_waited_for(p, self.now);
         self.seen.other_heads.iter().map(|p| &**p).filter(alive).collect()
     }
 

@@ -7,13 +7,14 @@ use std::net::IpAddr;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use super::stamps::{self, Recreation};
-use super::standing::{Standing, standing};
-use super::suspend::{LATE, Suspension};
+use super::standing::{Standing, given_up_at, standing};
+use super::suspend::Suspension;
 use super::{Scene, accelerators, fingerprint, numbers, symptoms};
 use crate::api::validation::Fault;
 use crate::observe::seen::{Failure, FailureKind, HeadFacts, PodView};
 use crate::plan::Step;
 use crate::plan::build::{autoscaler, has_dashboard};
+use crate::plan::words::some_of;
 
 /// The ServiceAccount that the user names for the head and its autoscaler does not exist (KubeRay's reason).
 pub(super) const NO_AUTOSCALER_ACCOUNT: &str = "AutoscalerServiceAccountNotFound";
@@ -146,13 +147,9 @@ fn head_not_ready(scene: &Scene<'_>) -> Option<Verdict> {
                 scene.name()
             )
         }
-        None => match scene.heads().find_map(|p| Some((p, p.meta.deleting?)).filter(|(_, d)| scene.now < *d + LATE)) {
-            Some((old, deadline)) => {
-                format!(
-                    "The old head pod {} is still going away, until {} at the latest",
-                    old.meta.name,
-                    at(deadline + LATE)
-                )
+        None => match scene.heads().find_map(|p| Some((p, given_up_at(p)?)).filter(|(_, until)| scene.now < *until)) {
+            Some((old, until)) => {
+                format!("The old head pod {} is still going away, until {} at the latest", old.meta.name, at(until))
             }
             None => "There is no head pod".to_owned(),
         },
@@ -255,7 +252,7 @@ fn leaving_surplus(scene: &Scene<'_>) -> Vec<Timestamp> {
     scene
         .workers()
         .filter(|p| !kept.contains(&p.place()))
-        .filter_map(|p| p.meta.deleting.map(|deadline| deadline + LATE))
+        .filter_map(given_up_at)
         .filter(|until| *until > scene.now)
         .collect()
 }
@@ -305,10 +302,8 @@ fn joined(scene: &Scene<'_>) -> Joined {
         return Joined::Yes;
     }
     let since = absent.iter().filter_map(|p| p.ready.as_ref().and_then(|c| c.since)).max().unwrap_or(scene.now);
-    let names: Vec<&str> = absent.iter().take(5).map(|p| p.meta.name.as_str()).collect();
-    let more = absent.len().saturating_sub(5);
-    let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
-    Joined::No { missing: format!("{}{tail}", names.join(", ")), since }
+    let names: Vec<&str> = absent.iter().map(|p| p.meta.name.as_str()).collect();
+    Joined::No { missing: some_of(&names, 5), since }
 }
 
 fn own_addresses(scene: &Scene<'_>) -> bool {

@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::standing::{Standing, standing};
-use super::suspend::LATE;
+use super::standing::{Standing, given_up_at, is_waited_for, standing};
 use super::{Part, Scene};
 use crate::api::children::Kind;
 use crate::api::names::{HEAD_GROUP, annotations, labels};
-use crate::observe::seen::{ContainerState, ContainerView, PodView};
+use crate::observe::seen::PodView;
 use crate::plan::build::{Group, recreate_hash, stamp};
 use crate::plan::{Action, Manifest, Stage, Step};
 
@@ -76,9 +75,9 @@ pub(super) fn recreation(scene: &Scene<'_>) -> Recreation {
     let outdated = |p: &&PodView| is_stamped(p) && p.annotation(annotations::RECREATE_HASH) != hash;
     let mut any = Recreation::None;
     for pod in scene.pods.iter().copied().filter(outdated) {
-        match pod.meta.deleting {
+        match given_up_at(pod) {
             None => return Recreation::Due,
-            Some(deadline) if scene.now < deadline + LATE => any = Recreation::Under,
+            Some(at) if scene.now < at => any = Recreation::Under,
             Some(_) => {}
         }
     }
@@ -117,14 +116,9 @@ pub(super) fn replace_stuck(scene: &Scene<'_>, steps: &[Step]) -> Part {
 /// It does not serve, and waits for something that only another template can give: a node, an image, a container that
 /// does not end.
 fn is_stuck(pod: &PodView) -> bool {
-    let waits = |c: &ContainerView| match &c.state {
-        ContainerState::Waiting { reason, .. } => {
-            !matches!(reason.as_str(), "" | "PodInitializing" | "ContainerCreating")
-        }
-        _ => false,
-    };
     let unscheduled = pod.phase == "Pending" && pod.unscheduled.is_some();
-    !pod.is_ready() && (unscheduled || pod.init_containers.iter().chain(&pod.containers).any(waits))
+    !pod.is_ready()
+        && (unscheduled || pod.init_containers.iter().chain(&pod.containers).any(|c| c.held_back().is_some()))
 }
 
 /// What differs, by group, between live pods and the template of today; `None` when nothing does, or when it is being
@@ -177,8 +171,8 @@ pub(super) fn report_lost(scene: &Scene<'_>) -> Part {
         if !pod.annotation(annotations::LOST).is_empty() {
             continue;
         }
-        if scene.now < deadline + LATE {
-            part.look_again = super::earliest(part.look_again, Some(deadline + LATE));
+        if is_waited_for(pod, scene.now) {
+            part.look_again = super::earliest(part.look_again, given_up_at(pod));
             continue;
         }
         let node = pod.node.as_deref().unwrap_or("unknown");

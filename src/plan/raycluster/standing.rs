@@ -1,8 +1,21 @@
 //! Does a pod still count? Live, dead (to be replaced), or leaving.
 
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use crate::observe::seen::{ContainerState, PodView};
+
+/// A pod that is this long past its deletion deadline hangs on a lost node; nothing waits for it.
+const LATE: SignedDuration = SignedDuration::from_secs(60);
+
+/// When a pod that is being deleted is waited for no longer.
+pub(super) fn given_up_at(pod: &PodView) -> Option<Timestamp> {
+    pod.meta.deleting.map(|deadline| deadline + LATE)
+}
+
+/// Whether a pod counts as there: it is not being deleted, or not for too long yet.
+pub(super) fn is_waited_for(pod: &PodView, now: Timestamp) -> bool {
+    given_up_at(pod).is_none_or(|at| now < at)
+}
 
 /// How a pod counts.
 #[derive(Clone, Debug, PartialEq)]

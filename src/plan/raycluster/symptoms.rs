@@ -132,13 +132,9 @@ fn without_colours(text: &str) -> String {
 
 /// One line on where a pod that is not Ready stands.
 pub(super) fn state_of(pod: &PodView) -> String {
-    let waiting = pod.init_containers.iter().chain(&pod.containers).find_map(|c| match &c.state {
-        ContainerState::Waiting { reason, message }
-            if !matches!(reason.as_str(), "" | "PodInitializing" | "ContainerCreating") =>
-        {
-            Some(format!("container {} waits: {reason} {}", c.name, first_line(message)))
-        }
-        _ => None,
+    let waiting = pod.init_containers.iter().chain(&pod.containers).find_map(|c| {
+        let (reason, message) = c.held_back()?;
+        Some(format!("container {} waits: {reason} {}", c.name, first_line(message)))
     });
     if let Some(text) = waiting {
         return text.trim_end().to_owned();
